@@ -1,0 +1,49 @@
+# cdc_precedence: build, install and test with PGXS.
+# Variables that matter: PG_CONFIG (which server), PG_CFLAGS (more warnings,
+# assertions: see README, "Develop"), REGRESS and ISOLATION (choose tests).
+
+HERE        := $(dir $(firstword $(MAKEFILE_LIST)))
+EXTENSION    = cdc_precedence
+# The version stands in the control file alone.
+EXTVERSION  := $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" $(HERE)$(EXTENSION).control)
+
+MODULE_big   = $(EXTENSION)
+OBJS         = src/cdc_module.o src/cdc_position.o src/cdc_type.o src/cdc_source.o \
+               src/cdc_aggregate.o src/cdc_law.o src/cdc_op.o src/cdc_rule.o \
+               src/cdc_target.o src/cdc_column.o src/cdc_read.o src/cdc_fold.o \
+               src/cdc_image.o src/cdc_write.o src/cdc_report.o src/cdc_apply.o
+
+DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
+DATA_built   = sql/$(EXTENSION)--$(EXTVERSION).sql
+PG_CPPFLAGS  = -I$(srcdir)/src -DCDC_PRECEDENCE_VERSION='"$(EXTVERSION)"'
+
+REGRESS       := $(patsubst $(HERE)test/sql/%.sql,%,$(sort $(wildcard $(HERE)test/sql/*.sql)))
+REGRESS_OPTS   = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
+ISOLATION     := $(patsubst $(HERE)test/specs/%.spec,%,$(sort $(wildcard $(HERE)test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=$(srcdir)/test --outputdir=. --load-extension=$(EXTENSION)
+ifdef VPATH
+REGRESS_PREP   = link-expected
+endif
+
+PG_CONFIG   ?= pg_config
+PGXS        := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error pg_config was not found: install the server development package (Debian: postgresql-server-dev-15) or set PG_CONFIG)
+endif
+PGMAJOR     := $(shell $(PG_CONFIG) --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
+ifeq ($(shell test $(PGMAJOR) -lt 15 && echo old),old)
+$(error cdc_precedence needs PostgreSQL 15 or later, $(PG_CONFIG) is of $(PGMAJOR))
+endif
+include $(PGXS)
+
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).control
+
+$(DATA_built): sql/$(EXTENSION).sql $(EXTENSION).control
+	$(MKDIR_P) sql && cp $< $@
+
+$(OBJS) $(OBJS:.o=.bc): | objdir
+objdir:
+	@$(MKDIR_P) src
+link-expected:
+	ln -sfn $(abspath $(srcdir)/expected) expected
+.PHONY: objdir link-expected
