@@ -1,11 +1,11 @@
 -- Field cases FC39 to FC54: faults of appliers seen in the field, each with
 -- the state that is right and with variants of its kind.  Helpers and the
--- notation of states: include/field_cases.sql.
+-- notation of states: test/include/field_cases.sql.
 \set ECHO none
 \pset format unaligned
 \pset tuples_only on
 \getenv srcdir PG_ABS_SRCDIR
-\set helpers :srcdir '/sql/include/field_cases.sql'
+\set helpers :srcdir '/include/field_cases.sql'
 \i :helpers
 
 CREATE TABLE t (id int PRIMARY KEY, v text, deleted boolean NOT NULL DEFAULT false, source_position cdc_position);
