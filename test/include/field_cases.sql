@@ -149,7 +149,7 @@ BEGIN
 END $$;
 
 -- the next batch: staging emptied and filled anew
-CREATE FUNCTION fc.stage(staging regclass, rows text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE PROCEDURE fc.stage(staging regclass, rows text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('TRUNCATE %s', staging);
     EXECUTE format('INSERT INTO %s VALUES %s', staging, rows);
