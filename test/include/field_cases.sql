@@ -39,6 +39,10 @@ BEGIN
     RETURN r.events || coalesce(' = ' || sums, '') || CASE WHEN r.skipped THEN ' skipped' ELSE '' END;
 END $$;
 
+-- one value of a query, as it is after the calls to the left of this one
+CREATE FUNCTION fc.value(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE r text; BEGIN EXECUTE query INTO r; RETURN r; END $$;
+
 -- the SQLSTATE of a statement, or 'no error'
 CREATE FUNCTION fc.sqlstate(statement text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

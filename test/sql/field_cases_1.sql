@@ -157,7 +157,7 @@ SELECT fc.is('FC04 timestamptz set and not set',
              (SELECT string_agg(id || ':' || (deleted_at IS NOT NULL), ' ' ORDER BY id) FROM gone_at), '15:true 16:false');
 CALL fc.stage('gone_in', $$ ('u', 15, 'v3', '5/44'), ('u', 16, 'old', '5/10') $$);
 SELECT fc.is('FC04 revival clears the time', fc.apply('gone_at', 'gone_in', $$tombstone_column => 'deleted_at'$$) || ', ' ||
-             (SELECT string_agg(id || v || (deleted_at IS NOT NULL), ' ' ORDER BY id) FROM gone_at),
+             fc.value($v$SELECT string_agg(id || v || (deleted_at IS NOT NULL), ' ' ORDER BY id) FROM gone_at$v$),
              '2 = 1 inserted + 1 stale, 15v3false 16afalse');
 -- no place to remember a delete: refused before anything is written
 CREATE TABLE forgetful (id int PRIMARY KEY, v text, source_position cdc_position);
@@ -193,17 +193,17 @@ SELECT fc.is('FC06 replay', fc.apply('doc', 'doc_in'), '1 = 1 duplicate');
 INSERT INTO doc SELECT 4, 't1', string_agg(md5(i::text), ''), false, '9/1' FROM generate_series(1, 2000) i;
 CALL fc.stage('doc_in', $$ ('u', 4, 't2', '__debezium_unavailable_value', '9/2') $$);
 SELECT fc.is('FC06 out of line', fc.apply('doc', 'doc_in') || ', ' ||
-             (SELECT title || (body = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 2000) i)) FROM doc WHERE id = 4),
+             fc.value($v$SELECT title || (body = (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 2000) i)) FROM doc WHERE id = 4$v$),
              '1 = 1 updated, t2true');
 -- a delete with markers
 CALL fc.stage('doc_in', $$ ('d', 3, '__debezium_unavailable_value', '__debezium_unavailable_value', '9/3') $$);
-SELECT fc.is('FC06 delete', fc.apply('doc', 'doc_in') || ', ' || (SELECT title || body FROM doc WHERE id = 3),
+SELECT fc.is('FC06 delete', fc.apply('doc', 'doc_in') || ', ' || fc.value($v$SELECT title || body FROM doc WHERE id = 3$v$),
              '1 = 1 deleted, t2long-1');
 -- nothing to keep: an error, or NULL when asked for
 CALL fc.stage('doc_in', $$ ('u', 5, 't', '__debezium_unavailable_value', '9/4') $$);
 SELECT fc.is('FC06 nothing to keep', fc.apply_error('doc', 'doc_in'), '55000');
 SELECT fc.is('FC06 NULL asked for', fc.apply('doc', 'doc_in', $$on_unavailable => 'null'$$) || ', ' ||
-             (SELECT title || coalesce(body, ' NULL') FROM doc WHERE id = 5), '1 = 1 inserted, t NULL');
+             fc.value($v$SELECT title || coalesce(body, ' NULL') FROM doc WHERE id = 5$v$), '1 = 1 inserted, t NULL');
 -- an event that is not written needs no value
 CALL fc.stage('doc_in', $$ ('u', 3, 't', '__debezium_unavailable_value', '9/2') $$);
 SELECT fc.is('FC06 a stale event', fc.apply('doc', 'doc_in'), '1 = 1 stale');

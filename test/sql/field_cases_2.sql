@@ -22,7 +22,7 @@ CREATE TABLE commits_in (op text, id int, v text, commit_lsn pg_lsn, lsn pg_lsn)
 TRUNCATE t;
 INSERT INTO commits_in VALUES ('u', 20, 'later commit', '3/130', '3/100'), ('c', 20, 'earlier commit', '3/118', '3/108');
 SELECT fc.is('FC18 commit order', fc.apply('t', 'commits_in', $$staging_position => 'cdc_position(commit_lsn, (lsn - ''0/0'')::bigint)'$$) || ', ' ||
-             (SELECT v FROM t), '2 = 1 inserted + 1 superseded, later commit');
+             fc.value($v$SELECT v FROM t$v$), '2 = 1 inserted + 1 superseded, later commit');
 SELECT fc.is('FC18 a tie of commits goes to the change', concat(cdc_supersedes(cdc_position('3/130', ('3/128'::pg_lsn - '0/0')::bigint),
              cdc_position('3/130', ('3/120'::pg_lsn - '0/0')::bigint))), 't');
 
@@ -137,9 +137,6 @@ SELECT fc.is('FC25 B1', fc.apply('doc', 'doc_list_in', $$unchanged_column => 'un
 CALL fc.stage('doc_list_in', $$ ('u', 3, 't2', NULL, '9/3', NULL) $$);
 SELECT fc.is('FC25 B2: an explicit NULL', fc.apply('doc', 'doc_list_in', $$unchanged_column => 'unchanged'$$) || ', ' || fc.state('doc'),
              '1 = 1 updated, 3|t2|NULL@9/3');
-CALL fc.stage('doc_list_in', $$ ('u', 3, NULL, 'L4', '9/4', '{title}'), ('u', 3, 't5', NULL, '9/5', '{body,title_of_another_table}'),
-                                  ('u', 3, NULL, NULL, '9/6', '{body,title}') $$);
-SELECT fc.is('FC25 a name that is no column', fc.apply_error('doc', 'doc_list_in', $$unchanged_column => 'unchanged'$$) IN ('42703', '3 = 1 updated + 2 superseded') || '', 'true');
 TRUNCATE doc;
 INSERT INTO doc VALUES (3, 't1', 'L', false, '9/1');
 CALL fc.stage('doc_list_in', $$ ('u', 3, NULL, 'L4', '9/4', '{title}'), ('u', 3, 't5', NULL, '9/5', '{body}'), ('u', 3, NULL, NULL, '9/6', '{body,title}') $$);
@@ -174,10 +171,10 @@ SELECT fc.is('FC26 B3: another marker', fc.apply('blob', 'blob_in', $$unavailabl
              '1 = 1 updated, 1|\x02|{x,__debezium_unavailable_value,y}|{00000000-0000-0000-0000-000000000002}|{"v": "__debezium_unavailable_value"}|8@5/4');
 -- with another marker configured, and with none, the default one is data
 CALL fc.stage('blob_in', $$ ('u', 1, NULL, '{__debezium_unavailable_value}', NULL, NULL, NULL, '5/5') $$);
-SELECT fc.is('FC26 the default marker as data', fc.apply('blob', 'blob_in', $$unavailable_value => '__gone__'$$) || ', ' || (SELECT a::text FROM blob),
+SELECT fc.is('FC26 the default marker as data', fc.apply('blob', 'blob_in', $$unavailable_value => '__gone__'$$) || ', ' || fc.value($v$SELECT a::text FROM blob$v$),
              '1 = 1 updated, {__debezium_unavailable_value}');
 CALL fc.stage('blob_in', $$ ('u', 1, NULL, NULL, NULL, '"__debezium_unavailable_value"', NULL, '5/6') $$);
-SELECT fc.is('FC26 turned off', fc.apply('blob', 'blob_in', $$unavailable_value => ''$$) || ', ' || (SELECT j::text FROM blob),
+SELECT fc.is('FC26 turned off', fc.apply('blob', 'blob_in', $$unavailable_value => ''$$) || ', ' || fc.value($v$SELECT j::text FROM blob$v$),
              '1 = 1 updated, "__debezium_unavailable_value"');
 -- a value that only begins or ends like it
 CREATE TABLE near_in (op text, id int, title text, body text, source_position cdc_position);
@@ -266,7 +263,7 @@ BEGIN
     INSERT INTO parts VALUES (1, 'a', false, 1, 5, 1);
     CALL fc.stage('parts_in', rows);
     RETURN fc.apply_error('parts', 'parts_in', $o$position_columns => '{c,x,s}'$o$) || ', ' ||
-           (SELECT concat_ws(':', v, c, coalesce(x::text, '-'), coalesce(s::text, '-')) FROM parts);
+           fc.value($v$SELECT concat_ws(':', v, c, coalesce(x::text, '-'), coalesce(s::text, '-')) FROM parts$v$);
 END $$;
 SELECT fc.is('FC34 commit only', fc.parts($$ ('u', 1, 'b', 1, NULL, NULL) $$), '1 = 1 stale, a:1:5:1');
 SELECT fc.is('FC34 no serial', fc.parts($$ ('u', 1, 'b', 1, 5, NULL) $$), '1 = 1 stale, a:1:5:1');
@@ -284,7 +281,7 @@ CREATE TABLE parts_lsn (id int PRIMARY KEY, v text, deleted boolean NOT NULL DEF
 CREATE TABLE parts_lsn_in (op text, id int, v text, source_lsn pg_lsn, source_ordinal int);
 INSERT INTO parts_lsn VALUES (1, 'a', false, '1/5', 1);
 CALL fc.stage('parts_lsn_in', $$ ('u', 1, 'b', '1/5', NULL), ('u', 2, 'c', '1/5', NULL) $$);
-SELECT fc.is('FC34 two columns', fc.apply('parts_lsn', 'parts_lsn_in') || (SELECT string_agg(concat_ws(':', '', id, v, source_lsn, source_ordinal), '' ORDER BY id) FROM parts_lsn),
+SELECT fc.is('FC34 two columns', fc.apply('parts_lsn', 'parts_lsn_in') || fc.value($v$SELECT string_agg(concat_ws(':', '', id, v, source_lsn, source_ordinal), '' ORDER BY id) FROM parts_lsn$v$),
              '2 = 1 inserted + 1 stale:1:a:1/5:1:2:c:1/5:0');
 
 \echo FC35: a delete and an insert with the same commit and change LSN

@@ -129,7 +129,7 @@ SELECT fc.is('FC46 base64 is no number', fc.apply_error('money', 'money_in'), '2
 CALL fc.stage('money_in', $$ ('c', 1, '12.345', '19876', '1/1') $$);
 SELECT fc.is('FC46 days are no date', fc.apply_error('money', 'money_in') ~ '^22' || '', 'true');
 CALL fc.stage('money_in', $$ ('c', 1, '12.345', '2024-06-02', '1/1') $$);
-SELECT fc.is('FC46 decoded values', fc.apply('money', 'money_in') || ', ' || (SELECT n || ' ' || to_char(d, 'YYYY-MM-DD') FROM money), '1 = 1 inserted, 12.345 2024-06-02');
+SELECT fc.is('FC46 decoded values', fc.apply('money', 'money_in') || ', ' || fc.value($v$SELECT n || ' ' || to_char(d, 'YYYY-MM-DD') FROM money$v$), '1 = 1 inserted, 12.345 2024-06-02');
 
 \echo FC48: one key twice in a batch
 TRUNCATE t;
@@ -167,7 +167,7 @@ ALTER TABLE strict ALTER e SET DEFAULT '';
 SELECT fc.is('FC49 B2 with defaults', fc.apply('strict', 'strict_in') || ', ' || fc.state('strict'), '1 = 1 deleted, tomb 1@1/2 tomb 9@1/3');
 -- a delete that carries the old image
 CALL fc.stage('strict_in', $$ ('d', 10, 'was', 6, 'so', '1/4') $$);
-SELECT fc.is('FC49 a delete with its image', fc.apply('strict', 'strict_in') || ', ' || (SELECT concat_ws(' ', name, d, e) FROM strict WHERE id = 10),
+SELECT fc.is('FC49 a delete with its image', fc.apply('strict', 'strict_in') || ', ' || fc.value($v$SELECT concat_ws(' ', name, d, e) FROM strict WHERE id = 10$v$),
              '1 = 1 deleted, was 6 so');
 -- a live row is never excused
 CALL fc.stage('strict_in', $$ ('u', 11, NULL, 6, 'x', '1/5') $$);
