@@ -39,8 +39,12 @@ for file in "$@"; do
 		want=$(sed -n '1s/^-- fails: *//p' "$block")
 		run -f "$block"
 		status=$?
-		if [ -z "$want" ] && [ $status -eq 0 ] ||
-		   [ -n "$want" ] && [ $status -ne 0 ] && grep -q "ERROR: *$want:" "$tmp/out"; then
+		if [ -n "$want" ]; then
+			[ $status -ne 0 ] && grep -q "ERROR: *$want:" "$tmp/out"
+		else
+			[ $status -eq 0 ]
+		fi
+		if [ $? -eq 0 ]; then
 			passed=$((passed + 1))
 		else
 			failed=$((failed + 1))
