@@ -222,6 +222,19 @@ SELECT fc.is('FC53 without the old key', fc.apply('geo', 'geo_in') || ', ' || fc
 -- no partition for the row: an error, nothing lost
 CALL fc.stage('geo_in', $$ ('u', 1, 'us', 'c', '2/3'), ('u', 1, 'ap', 'b', '2/3') $$);
 SELECT fc.is('FC53 no partition', fc.apply_error('geo', 'geo_in') || ', ' || fc.state('geo'), '23514, 1|eu|a@2/1 1|us|b@2/2');
+-- partitions of partitions, with columns in another order
+CREATE TABLE geo_ap (x int, source_position cdc_position, v text, deleted boolean NOT NULL DEFAULT false, region text NOT NULL, id int NOT NULL)
+    PARTITION BY RANGE (id);
+ALTER TABLE geo_ap DROP COLUMN x;
+CREATE TABLE geo_ap_1 PARTITION OF geo_ap FOR VALUES FROM (0) TO (100);
+CREATE TABLE geo_ap_2 (id int NOT NULL, region text NOT NULL, deleted boolean NOT NULL DEFAULT false, y int, v text, source_position cdc_position);
+ALTER TABLE geo_ap_2 DROP COLUMN y;
+ALTER TABLE geo_ap ATTACH PARTITION geo_ap_2 FOR VALUES FROM (100) TO (200);
+ALTER TABLE geo ATTACH PARTITION geo_ap FOR VALUES IN ('ap');
+CALL fc.stage('geo_old_in', $$ ('u', 1, 'ap', 'x', '2/4', 1, 'eu'), ('u', 150, 'ap', 'y', '2/5', 1, 'ap'), ('c', 2, 'ap', 'z', '2/5', NULL, NULL),
+                               ('d', 3, 'ap', NULL, '2/5', NULL, NULL) $$);
+SELECT fc.deliveries('geo', 'geo_old_in', 'any', '150|ap|y@2/5 tomb 1|ap@2/5 tomb 1|eu@2/4 1|us|b@2/2 2|ap|z@2/5 tomb 3|ap@2/5');
+SELECT fc.is('FC53 partitions of partitions', fc.apply('geo', 'geo_old_in'), '4 = 2 inserted + 1 deleted + 1 superseded');
 CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE, v text, deleted boolean NOT NULL DEFAULT false, source_position cdc_position);
 SELECT fc.is('FC53 a deferrable key', fc.apply_error('deferred', 't_in'), '55000');
 
