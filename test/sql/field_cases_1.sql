@@ -395,4 +395,30 @@ UPDATE binlog_in SET file = 'bin.index' WHERE id = 1;
 SELECT fc.is('FC16 e: no number', fc.apply_error('binlog', 'binlog_in',
              $$staging_position => 'cdc_position_from_numbers(substring(file from ''[0-9]+$'')::numeric, pos)'$$), '23502');
 
+\echo The positions of each source, as the documentation writes them
+CREATE TABLE sources (lsn_number bigint, lsn_text text, commit_lsn pg_lsn, lsn pg_lsn, ordinal int,
+                      file text, pos bigint, row_no int, scn numeric, ts_seconds bigint, ord int, kafka_offset bigint);
+INSERT INTO sources VALUES (24023128, '0/16E9058', '0/16E9100', '0/16E9058', 3, 'mysql-bin.000047', 10840633, 2,
+                            281474976710656, 1717304405, 4, 0);
+CREATE TABLE sourced (id int PRIMARY KEY, deleted boolean NOT NULL DEFAULT false, source_position cdc_position);
+CREATE FUNCTION fc.sourced(expression text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    TRUNCATE sourced;
+    EXECUTE 'CREATE TEMP VIEW sourced_in AS SELECT ''c'' AS op, 1 AS id, * FROM sources';
+    PERFORM fc.apply('sourced', 'sourced_in', format('staging_position => %L', expression));
+    DROP VIEW sourced_in;
+    RETURN fc.state('sourced');
+END $$;
+SELECT fc.is(expression, fc.sourced(expression), '1@' || want)
+FROM (VALUES (1, $$'0/0'::pg_lsn + lsn_number$$, '0/16E9058'),
+             (2, $$lsn_text::pg_lsn$$, '0/16E9058'),
+             (3, $$cdc_position(commit_lsn, ordinal)$$, '0/16E9100:3'),
+             (4, $$cdc_position(commit_lsn, (lsn - '0/0')::bigint)$$, '0/16E9100:24023128'),
+             (5, $$cdc_position_from_numbers(substring(file from '[0-9]+$')::numeric, pos, row_no)$$, '47:10840633:2'),
+             (6, $$cdc_position_from_numbers(scn, ordinal)$$, '281474976710656:3'),
+             (7, $$cdc_position_from_numbers(ts_seconds, ord)$$, '1717304405:4'),
+             (8, $$cdc_position_from_numbers(kafka_offset)$$, '0'),
+             (9, $$cdc_position_with_epoch(commit_lsn, 1)$$, '1@0/16E9100')) v (n, expression, want)
+ORDER BY n;
+
 DROP SCHEMA fc CASCADE;
