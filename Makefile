@@ -47,3 +47,13 @@ objdir:
 link-expected:
 	ln -sfn $(abspath $(srcdir)/expected) expected
 .PHONY: objdir link-expected
+
+# A release archive for PGXN.  META.json is made, so that the version stands in
+# one place.
+META.json: $(HERE)META.json.in $(HERE)$(EXTENSION).control
+	sed 's/@VERSION@/$(EXTVERSION)/' $< > $@
+
+dist: META.json
+	git archive --format=zip --prefix=$(EXTENSION)-$(EXTVERSION)/ --add-file=META.json \
+		--output=$(EXTENSION)-$(EXTVERSION).zip HEAD
+.PHONY: dist
