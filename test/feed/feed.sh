@@ -23,7 +23,7 @@ feed_bench() {
   FEED_ROUND=$((${FEED_ROUND:-0} + 1))
   "$CDC_BIN/pgbench" -n -c 8 -j 1 -t "$1" --random-seed=$((FEED_SEED + FEED_ROUND)) \
     --max-tries=50 -f "$b/single.sql@30" -f "$b/long.sql@6" -f "$b/undo.sql@8" \
-    -f "$b/move.sql@8" -f "$b/bulk.sql@8" -f "$b/doc.sql@10" source \
+    -f "$b/move.sql@8" -f "$b/bulk.sql@8" -f "$b/doc.sql@22" source \
     >"$CDC_WORK/pgbench.log" 2>&1 ||
     { tail -n 20 "$CDC_WORK/pgbench.log" >&2; cdc_die "pgbench failed"; }
 }
