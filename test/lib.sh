@@ -23,10 +23,20 @@ cdc_die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
 # ---------------------------------------------------------------- clean up
 
+# Prints what a server log says about crashes; false if there were none.
+cdc_crashes() {
+  local dir
+  for dir in ${CDC_DATADIRS[@]+"${CDC_DATADIRS[@]}"}; do
+    grep -B 2 -A 4 -E 'PANIC|TRAP:|was terminated by signal' "${dir%/data}/log" && return 0
+  done
+  return 1
+}
+
 cdc_cleanup() {
   local status=$? dir job
   trap '' INT TERM HUP
   set +e
+  cdc_crashes
   for job in $(jobs -p); do kill "$job" 2>/dev/null; done
   wait 2>/dev/null
   for dir in ${CDC_DATADIRS[@]+"${CDC_DATADIRS[@]}"}; do

@@ -114,7 +114,7 @@ if wanted feed; then
   CDC_PREPARED=1 run_script feed test/feed/run.sh $long
 fi
 
-if grep -E 'PANIC|TRAP:|terminated by signal' "$CDC_SERVER_LOG"; then
+if cdc_crashes; then
   cdc_say "the server crashed or failed an assertion (lines above)"
   failed=$((failed + 1))
 fi

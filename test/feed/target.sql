@@ -128,7 +128,7 @@ CREATE PROCEDURE feed.deliver(variant text, target text, stage text, options tex
 LANGUAGE plpgsql AS $$
 DECLARE
   columns text := (SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
-                   WHERE attrelid = stage::regclass AND attnum > 0);
+                   WHERE attrelid = stage::regclass AND attnum > 0 AND NOT attisdropped);
   r record;
   b integer;
   started timestamptz;
