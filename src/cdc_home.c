@@ -365,8 +365,12 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 	}
 	else
 	{
+		/* the scan outlives the row: what it allocates on the way must too */
+		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+
 		index_rescan(leaf->scan, leaf->keys, target->nkeys, NULL, 0);
 		found = index_getnext_slot(leaf->scan, ForwardScanDirection, slot);
+		MemoryContextSwitchTo(old);
 	}
 	if (found)
 	{
