@@ -186,7 +186,7 @@ COMMENT ON FUNCTION cdc_position_with_epoch(pos cdc_position, epoch bigint) IS '
 
 CREATE FUNCTION cdc_position_lsn(pos cdc_position) RETURNS pg_lsn
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION cdc_position_lsn(pos cdc_position) IS 'LSN of a position; NULL if it begins with a number';
+COMMENT ON FUNCTION cdc_position_lsn(pos cdc_position) IS 'LSN of an LSN-headed position; an error for others';
 
 CREATE FUNCTION cdc_position_epoch(pos cdc_position) RETURNS bigint
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
@@ -207,6 +207,41 @@ COMMENT ON FUNCTION cdc_supersedes(incoming cdc_position, stored cdc_position) I
 --------------------------------------------------------------------------
 -- latest_by_position: the value at the greatest position
 --------------------------------------------------------------------------
+
+CREATE FUNCTION latest_by_position_trans(internal, anyelement, cdc_position) RETURNS internal
+	LANGUAGE C IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION latest_by_position_trans(internal, anyelement, cdc_position) IS 'aggregate transition function';
+
+CREATE FUNCTION latest_by_position_combine(internal, internal) RETURNS internal
+	LANGUAGE C IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION latest_by_position_combine(internal, internal) IS 'aggregate combine function';
+
+CREATE FUNCTION latest_by_position_serial(internal) RETURNS bytea
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION latest_by_position_serial(internal) IS 'aggregate serialization function';
+
+CREATE FUNCTION latest_by_position_deserial(bytea, internal) RETURNS internal
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION latest_by_position_deserial(bytea, internal) IS 'aggregate deserialization function';
+
+CREATE FUNCTION latest_by_position_final(internal, anyelement, cdc_position) RETURNS anyelement
+	LANGUAGE C IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION latest_by_position_final(internal, anyelement, cdc_position) IS 'aggregate final function';
+
+-- SSPACE: the state and a value of some hundred bytes
+CREATE AGGREGATE latest_by_position(value anyelement, pos cdc_position) (
+	SFUNC = latest_by_position_trans,
+	STYPE = internal,
+	SSPACE = 256,
+	FINALFUNC = latest_by_position_final,
+	FINALFUNC_EXTRA,
+	FINALFUNC_MODIFY = READ_ONLY,
+	COMBINEFUNC = latest_by_position_combine,
+	SERIALFUNC = latest_by_position_serial,
+	DESERIALFUNC = latest_by_position_deserial,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE latest_by_position(anyelement, cdc_position) IS 'the value at the greatest position; a NULL value can win, a row without a position never beats a real one';
 
 --------------------------------------------------------------------------
 -- cdc_apply: a staging table of events applied to a target

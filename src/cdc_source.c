@@ -16,11 +16,11 @@
 
 #include "cdc_compat.h"
 #include "cdc_position.h"
-#include "cdc_type.h"
+#include "cdc_value.h"
 
 /* A numeric as one part of a position: a whole number, 0 .. 2^64-1. */
-static uint64
-numeric_to_part(Datum value)
+uint64
+cdc_part_from_numeric(Datum value)
 {
 	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, value));
 	size_t		whole = strspn(text, "0123456789");
@@ -46,6 +46,18 @@ numeric_to_part(Datum value)
 				 errdetail("A part is a whole number from 0 to 18446744073709551615.")));
 	pfree(text);
 	return p.parts[0];
+}
+
+Datum
+cdc_numeric_from_part(uint64 part)
+{
+	char		digits[21];
+
+	if (part <= (uint64) PG_INT64_MAX)
+		return NumericGetDatum(int64_to_numeric((int64) part));
+	snprintf(digits, sizeof(digits), UINT64_FORMAT, part);
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(digits),
+							   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_from_numbers);
@@ -78,7 +90,7 @@ cdc_position_from_numbers(PG_FUNCTION_ARGS)
 		if (nulls[i])
 			PG_RETURN_NULL();
 	for (i = 0; i < n; i++)
-		p.parts[i] = numeric_to_part(values[i]);
+		p.parts[i] = cdc_part_from_numeric(values[i]);
 	p.nparts = n;
-	PG_RETURN_DATUM(cdc_type_make(&p));
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }

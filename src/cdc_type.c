@@ -27,21 +27,38 @@
 
 #include "cdc_compat.h"
 #include "cdc_position.h"
-#include "cdc_type.h"
+#include "cdc_value.h"
 
 /* ---------- helpers for this and other files ---------- */
 
-void
-cdc_type_unpack(const struct varlena *v, CdcPosition *p)
+static void
+unpack(const uint8 *bytes, int len, CdcPosition *p)
 {
-	if (!cdc_position_unpack(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v), p))
+	if (!cdc_position_unpack(bytes, len, p))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("stored value is not a cdc_position")));
 }
 
+void
+cdc_value_to_position(const struct varlena *v, CdcPosition *p)
+{
+	unpack(cdc_value_bytes(v), cdc_value_len(v), p);
+}
+
+char *
+cdc_payload_text(const uint8 *bytes, int len)
+{
+	char	   *text = palloc(CDC_POSITION_MAX_TEXT);
+	CdcPosition p;
+
+	unpack(bytes, len, &p);
+	(void) cdc_position_print(&p, text);
+	return text;
+}
+
 Datum
-cdc_type_make_from_bytes(const uint8 *bytes, int len)
+cdc_value_from_bytes(const uint8 *bytes, int len)
 {
 	struct varlena *result = palloc(VARHDRSZ + len);
 
@@ -51,55 +68,30 @@ cdc_type_make_from_bytes(const uint8 *bytes, int len)
 }
 
 Datum
-cdc_type_make(const CdcPosition *p)
+cdc_value_from_position(const CdcPosition *p)
 {
 	uint8		bytes[CDC_POSITION_MAX_BYTES];
 
-	return cdc_type_make_from_bytes(bytes, cdc_position_pack(p, bytes));
-}
-
-char *
-cdc_type_text(const uint8 *bytes, int len)
-{
-	CdcPosition p;
-	char		text[CDC_POSITION_MAX_TEXT];
-
-	if (!cdc_position_unpack(bytes, len, &p))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("stored value is not a cdc_position")));
-	return pnstrdup(text, cdc_position_print(&p, text));
+	return cdc_value_from_bytes(bytes, cdc_position_pack(p, bytes));
 }
 
 void
-cdc_type_check_kinds(const uint8 *a, int alen, const uint8 *b, int blen)
+cdc_value_check_kinds(const uint8 *a, int alen, const uint8 *b, int blen)
 {
-	const char *lsn;
-	const char *number;
 	bool		a_is_lsn = cdc_position_kind_of(a) == CDC_POSITION_LSN;
 
 	if (cdc_position_kind_of(a) == cdc_position_kind_of(b) ||
 		!cdc_position_is_real(a) || !cdc_position_is_real(b))
 		return;
-	lsn = a_is_lsn ? cdc_type_text(a, alen) : cdc_type_text(b, blen);
-	number = a_is_lsn ? cdc_type_text(b, blen) : cdc_type_text(a, alen);
+
+	/* always in the same order, so that the message depends on no plan */
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
-			 errmsg("cannot weigh positions of different kinds"),
-			 errdetail("Position %s begins with an LSN, position %s with a number.",
-					   lsn, number),
-			 errhint("Make all positions of one key from the same source coordinates.")));
-}
-
-uint32
-cdc_type_check_epoch(int64 epoch)
-{
-	if (epoch < 0 || epoch > (int64) PG_UINT32_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("epoch %lld is out of range", (long long) epoch),
-				 errdetail("An epoch is a number from 0 to 4294967295.")));
-	return (uint32) epoch;
+			 errmsg("cannot compare an LSN-headed position with a number-headed one"),
+			 errdetail("The positions are %s and %s.",
+					   a_is_lsn ? cdc_payload_text(a, alen) : cdc_payload_text(b, blen),
+					   a_is_lsn ? cdc_payload_text(b, blen) : cdc_payload_text(a, alen)),
+			 errhint("Positions of one key must come from one log; make all of them of one kind.")));
 }
 
 /* ---------- input and output ---------- */
@@ -133,7 +125,7 @@ cdc_position_in(PG_FUNCTION_ARGS)
 					 errmsg("invalid input syntax for type %s: \"%s\"",
 							"cdc_position", text)));
 	}
-	PG_RETURN_DATUM(cdc_type_make(&p));
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_out);
@@ -142,7 +134,7 @@ cdc_position_out(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
 
-	PG_RETURN_CSTRING(cdc_type_text(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v)));
+	PG_RETURN_CSTRING(cdc_payload_text(cdc_value_bytes(v), cdc_value_len(v)));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_recv);
@@ -158,7 +150,7 @@ cdc_position_recv(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("invalid binary representation of type %s", "cdc_position")));
-	PG_RETURN_DATUM(cdc_type_make_from_bytes(bytes, len));
+	PG_RETURN_DATUM(cdc_value_from_bytes(bytes, len));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_send);
@@ -167,7 +159,7 @@ cdc_position_send(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
 
-	PG_RETURN_DATUM(cdc_type_make_from_bytes(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v)));
+	PG_RETURN_DATUM(cdc_value_from_bytes(cdc_value_bytes(v), cdc_value_len(v)));
 }
 
 /* ---------- comparison ---------- */
@@ -177,7 +169,7 @@ compare_args(FunctionCallInfo fcinfo)
 {
 	struct varlena *a = PG_GETARG_CDC_POSITION(0);
 	struct varlena *b = PG_GETARG_CDC_POSITION(1);
-	int			cmp = cdc_type_compare(a, b);
+	int			cmp = cdc_value_compare(a, b);
 
 	PG_FREE_IF_COPY(a, 0);
 	PG_FREE_IF_COPY(b, 1);
@@ -213,20 +205,14 @@ PG_FUNCTION_INFO_V1(cdc_position_larger);
 Datum
 cdc_position_larger(PG_FUNCTION_ARGS)
 {
-	struct varlena *a = PG_GETARG_CDC_POSITION(0);
-	struct varlena *b = PG_GETARG_CDC_POSITION(1);
-
-	PG_RETURN_POINTER(cdc_type_compare(a, b) >= 0 ? a : b);
+	PG_RETURN_DATUM(PG_GETARG_DATUM(compare_args(fcinfo) >= 0 ? 0 : 1));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_smaller);
 Datum
 cdc_position_smaller(PG_FUNCTION_ARGS)
 {
-	struct varlena *a = PG_GETARG_CDC_POSITION(0);
-	struct varlena *b = PG_GETARG_CDC_POSITION(1);
-
-	PG_RETURN_POINTER(cdc_type_compare(a, b) <= 0 ? a : b);
+	PG_RETURN_DATUM(PG_GETARG_DATUM(compare_args(fcinfo) <= 0 ? 0 : 1));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_hash);
@@ -234,7 +220,7 @@ Datum
 cdc_position_hash(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
-	Datum		result = hash_any(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v));
+	Datum		result = hash_any(cdc_value_bytes(v), cdc_value_len(v));
 
 	PG_FREE_IF_COPY(v, 0);
 	PG_RETURN_DATUM(result);
@@ -245,7 +231,7 @@ Datum
 cdc_position_hash_extended(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
-	Datum		result = hash_any_extended(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v),
+	Datum		result = hash_any_extended(cdc_value_bytes(v), cdc_value_len(v),
 										   PG_GETARG_INT64(1));
 
 	PG_FREE_IF_COPY(v, 0);
@@ -266,7 +252,7 @@ compare_full(Datum x, Datum y, SortSupport ssup)
 {
 	struct varlena *a = DatumGetCdcPosition(x);
 	struct varlena *b = DatumGetCdcPosition(y);
-	int			cmp = cdc_type_compare(a, b);
+	int			cmp = cdc_value_compare(a, b);
 
 	if (PointerGetDatum(a) != x)
 		pfree(a);
@@ -280,7 +266,7 @@ abbreviate(Datum original, SortSupport ssup)
 {
 	SortState  *state = ssup->ssup_extra;
 	struct varlena *v = DatumGetCdcPosition(original);
-	uint64		key = cdc_position_abbreviate(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v));
+	uint64		key = cdc_position_abbreviate(cdc_value_bytes(v), cdc_value_len(v));
 
 	if (PointerGetDatum(v) != original)
 		pfree(v);
@@ -343,17 +329,17 @@ cdc_position_sortsupport(PG_FUNCTION_ARGS)
 
 /* ---------- constructors and casts ---------- */
 
-/* Argument n as a further part: NULL is 0. */
+/* Argument n as a part or an epoch, 0 .. max: NULL is 0. */
 static uint64
-get_part_arg(FunctionCallInfo fcinfo, int n, const char *what)
+get_number_arg(FunctionCallInfo fcinfo, int n, const char *what, int64 max)
 {
 	int64		value = PG_ARGISNULL(n) ? 0 : PG_GETARG_INT64(n);
 
-	if (value < 0)
+	if (value < 0 || value > max)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("%s %lld is out of range", what, (long long) value),
-				 errdetail("A part of a position is never negative.")));
+				 errdetail("It must be from 0 to %lld.", (long long) max)));
 	return (uint64) value;
 }
 
@@ -366,10 +352,10 @@ cdc_position(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	p.parts[0] = PG_GETARG_LSN(0);
-	p.parts[1] = get_part_arg(fcinfo, 1, "ordinal");
-	p.parts[2] = get_part_arg(fcinfo, 2, "sub-ordinal");
-	p.epoch = PG_ARGISNULL(3) ? 0 : cdc_type_check_epoch(PG_GETARG_INT64(3));
-	PG_RETURN_DATUM(cdc_type_make(&p));
+	p.parts[1] = get_number_arg(fcinfo, 1, "ordinal", PG_INT64_MAX);
+	p.parts[2] = get_number_arg(fcinfo, 2, "sub_ordinal", PG_INT64_MAX);
+	p.epoch = (uint32) get_number_arg(fcinfo, 3, "epoch", PG_UINT32_MAX);
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_from_lsn);
@@ -379,30 +365,43 @@ cdc_position_from_lsn(PG_FUNCTION_ARGS)
 	CdcPosition p = {.kind = CDC_POSITION_LSN, .nparts = 1};
 
 	p.parts[0] = PG_GETARG_LSN(0);
-	PG_RETURN_DATUM(cdc_type_make(&p));
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
+}
+
+/* The argument, refused if it has no LSN to give. */
+static void
+get_lsn_headed_arg(FunctionCallInfo fcinfo, CdcPosition *p)
+{
+	struct varlena *v = PG_GETARG_CDC_POSITION(0);
+
+	cdc_value_to_position(v, p);
+	if (p->kind != CDC_POSITION_LSN)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("position %s has no LSN",
+						cdc_payload_text(cdc_value_bytes(v), cdc_value_len(v))),
+				 errdetail("The position begins with a number."),
+				 errhint("Use cdc_position_part() or cdc_position_parts().")));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_to_lsn);
 Datum
 cdc_position_to_lsn(PG_FUNCTION_ARGS)
 {
-	struct varlena *v = PG_GETARG_CDC_POSITION(0);
 	CdcPosition p;
 
-	cdc_type_unpack(v, &p);
-	if (p.kind != CDC_POSITION_LSN)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("cannot convert position %s to pg_lsn",
-						cdc_type_text(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v))),
-				 errdetail("The position begins with a number, not with an LSN.")));
+	get_lsn_headed_arg(fcinfo, &p);
 	if (p.epoch != 0 || p.nparts > 1)
+	{
+		char		text[CDC_POSITION_MAX_TEXT];
+
+		(void) cdc_position_print(&p, text);
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("cannot convert position %s to pg_lsn",
-						cdc_type_text(CDC_POSITION_DATA(v), CDC_POSITION_LEN(v))),
+				 errmsg("position %s does not fit type %s", text, "pg_lsn"),
 				 errdetail("The epoch and the parts after the LSN would be lost."),
 				 errhint("Use cdc_position_lsn() to take the LSN alone.")));
+	}
 	PG_RETURN_LSN(p.parts[0]);
 }
 
@@ -412,24 +411,12 @@ cdc_position_with_epoch(PG_FUNCTION_ARGS)
 {
 	CdcPosition p;
 
-	cdc_type_unpack(PG_GETARG_CDC_POSITION(0), &p);
-	p.epoch = cdc_type_check_epoch(PG_GETARG_INT64(1));
-	PG_RETURN_DATUM(cdc_type_make(&p));
+	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
+	p.epoch = (uint32) get_number_arg(fcinfo, 1, "epoch", PG_UINT32_MAX);
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }
 
 /* ---------- pieces ---------- */
-
-static Datum
-part_to_numeric(uint64 part)
-{
-	char		digits[21];
-
-	if (part <= (uint64) PG_INT64_MAX)
-		return NumericGetDatum(int64_to_numeric((int64) part));
-	snprintf(digits, sizeof(digits), UINT64_FORMAT, part);
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(digits),
-							   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-}
 
 PG_FUNCTION_INFO_V1(cdc_position_lsn);
 Datum
@@ -437,9 +424,7 @@ cdc_position_lsn(PG_FUNCTION_ARGS)
 {
 	CdcPosition p;
 
-	cdc_type_unpack(PG_GETARG_CDC_POSITION(0), &p);
-	if (p.kind != CDC_POSITION_LSN)
-		PG_RETURN_NULL();
+	get_lsn_headed_arg(fcinfo, &p);
 	PG_RETURN_LSN(p.parts[0]);
 }
 
@@ -449,7 +434,7 @@ cdc_position_epoch(PG_FUNCTION_ARGS)
 {
 	CdcPosition p;
 
-	cdc_type_unpack(PG_GETARG_CDC_POSITION(0), &p);
+	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
 	PG_RETURN_INT64((int64) p.epoch);
 }
 
@@ -466,8 +451,8 @@ cdc_position_part(PG_FUNCTION_ARGS)
 				 errmsg("part number %d is out of range", n),
 				 errdetail("The parts of a position are numbered from 1 to %d.",
 						   CDC_POSITION_MAX_PARTS)));
-	cdc_type_unpack(PG_GETARG_CDC_POSITION(0), &p);
-	PG_RETURN_DATUM(part_to_numeric(p.parts[n - 1]));
+	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
+	PG_RETURN_DATUM(cdc_numeric_from_part(p.parts[n - 1]));
 }
 
 PG_FUNCTION_INFO_V1(cdc_position_parts);
@@ -478,9 +463,9 @@ cdc_position_parts(PG_FUNCTION_ARGS)
 	Datum		parts[CDC_POSITION_MAX_PARTS];
 	int			i;
 
-	cdc_type_unpack(PG_GETARG_CDC_POSITION(0), &p);
+	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
 	for (i = 0; i < p.nparts; i++)
-		parts[i] = part_to_numeric(p.parts[i]);
+		parts[i] = cdc_numeric_from_part(p.parts[i]);
 	PG_RETURN_ARRAYTYPE_P(construct_array(parts, p.nparts, NUMERICOID,
 										  -1, false, TYPALIGN_INT));
 }
@@ -501,14 +486,14 @@ cdc_supersedes(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_BOOL(false);
 	incoming = PG_GETARG_CDC_POSITION(0);
-	if (!cdc_position_is_real(CDC_POSITION_DATA(incoming)))
+	if (!cdc_position_is_real(cdc_value_bytes(incoming)))
 		PG_RETURN_BOOL(false);
 	if (PG_ARGISNULL(1))
 		PG_RETURN_BOOL(true);
 	stored = PG_GETARG_CDC_POSITION(1);
-	if (!cdc_position_is_real(CDC_POSITION_DATA(stored)))
+	if (!cdc_position_is_real(cdc_value_bytes(stored)))
 		PG_RETURN_BOOL(true);
-	cdc_type_check_kinds(CDC_POSITION_DATA(incoming), CDC_POSITION_LEN(incoming),
-						 CDC_POSITION_DATA(stored), CDC_POSITION_LEN(stored));
-	PG_RETURN_BOOL(cdc_type_compare(incoming, stored) > 0);
+	cdc_value_check_kinds(cdc_value_bytes(incoming), cdc_value_len(incoming),
+						 cdc_value_bytes(stored), cdc_value_len(stored));
+	PG_RETURN_BOOL(cdc_value_compare(incoming, stored) > 0);
 }

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * cdc_type.h
+ * cdc_value.h
  *		cdc_position as a Datum: how other files read, make and weigh one.
  *
  * A stored position may have a 1-byte header and any alignment, so it is read
@@ -8,8 +8,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef CDC_TYPE_H
-#define CDC_TYPE_H
+#ifndef CDC_VALUE_H
+#define CDC_VALUE_H
 
 #include "postgres.h"
 
@@ -23,33 +23,34 @@
 #define PG_GETARG_CDC_POSITION(n)	DatumGetCdcPosition(PG_GETARG_DATUM(n))
 
 /* The payload of what they return: what cdc_position.h works on. */
-#define CDC_POSITION_DATA(v)		((const uint8 *) VARDATA_ANY(v))
-#define CDC_POSITION_LEN(v)			((int) VARSIZE_ANY_EXHDR(v))
+#define cdc_value_bytes(v)			((const uint8 *) VARDATA_ANY(v))
+#define cdc_value_len(v)			((int) VARSIZE_ANY_EXHDR(v))
 
 static inline int
-cdc_type_compare(const struct varlena *a, const struct varlena *b)
+cdc_value_compare(const struct varlena *a, const struct varlena *b)
 {
-	return cdc_position_compare(CDC_POSITION_DATA(a), CDC_POSITION_LEN(a),
-								CDC_POSITION_DATA(b), CDC_POSITION_LEN(b));
+	return cdc_position_compare(cdc_value_bytes(a), cdc_value_len(a),
+								cdc_value_bytes(b), cdc_value_len(b));
 }
 
 /* Take v apart; an ERROR (data corrupted) if it is no position. */
-extern void cdc_type_unpack(const struct varlena *v, CdcPosition *p);
+extern void cdc_value_to_position(const struct varlena *v, CdcPosition *p);
 
 /* A new position, palloc'd in the current context. */
-extern Datum cdc_type_make(const CdcPosition *p);
-extern Datum cdc_type_make_from_bytes(const uint8 *bytes, int len);
+extern Datum cdc_value_from_position(const CdcPosition *p);
+extern Datum cdc_value_from_bytes(const uint8 *bytes, int len);
 
 /* The text of a payload, palloc'd in the current context. */
-extern char *cdc_type_text(const uint8 *bytes, int len);
+extern char *cdc_payload_text(const uint8 *bytes, int len);
 
 /*
  * The law weighs only positions of one kind: a 42804 error if a and b, both
  * real, are of two.
  */
-extern void cdc_type_check_kinds(const uint8 *a, int alen, const uint8 *b, int blen);
+extern void cdc_value_check_kinds(const uint8 *a, int alen, const uint8 *b, int blen);
 
-/* An epoch or a further part given as a bigint: 22003 if it does not fit. */
-extern uint32 cdc_type_check_epoch(int64 epoch);
+/* A part from a numeric (22003 if it is none: cdc_source.c), and back. */
+extern uint64 cdc_part_from_numeric(Datum value);
+extern Datum cdc_numeric_from_part(uint64 part);
 
-#endif							/* CDC_TYPE_H */
+#endif							/* CDC_VALUE_H */
