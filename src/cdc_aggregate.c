@@ -414,7 +414,7 @@ latest_by_position_deserial(PG_FUNCTION_ARGS)
 	check_serialized(bytes[4] <= 1 && poslen <= len - 6 &&
 					 cdc_position_unpack(bytes + 6, poslen, &p) &&
 					 cdc_position_is_real(bytes + 6));
-	if (type != cache->empty.type)
+	if (type != cache->empty.type || !OidIsValid(type))
 	{
 		check_serialized(SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)));
 		set_type(&cache->empty, type);
