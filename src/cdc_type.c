@@ -240,12 +240,12 @@ cdc_position_hash_extended(PG_FUNCTION_ARGS)
 
 /* ---------- sort support ---------- */
 
-typedef struct SortState
+typedef struct AbbrevState
 {
 	int64		input_count;	/* non-NULL values seen */
 	bool		estimating;		/* still counting distinct keys? */
 	hyperLogLogState cardinality;	/* of the abbreviated keys */
-} SortState;
+} AbbrevState;
 
 static int
 compare_full(Datum x, Datum y, SortSupport ssup)
@@ -264,7 +264,7 @@ compare_full(Datum x, Datum y, SortSupport ssup)
 static Datum
 abbreviate(Datum original, SortSupport ssup)
 {
-	SortState  *state = ssup->ssup_extra;
+	AbbrevState  *state = ssup->ssup_extra;
 	struct varlena *v = DatumGetCdcPosition(original);
 	uint64		key = cdc_position_abbreviate(cdc_value_bytes(v), cdc_value_len(v));
 
@@ -285,7 +285,7 @@ abbreviate(Datum original, SortSupport ssup)
 static bool
 abbreviate_abort(int memtupcount, SortSupport ssup)
 {
-	SortState  *state = ssup->ssup_extra;
+	AbbrevState  *state = ssup->ssup_extra;
 	double		distinct;
 
 	if (memtupcount < 10000 || state->input_count < 10000 || !state->estimating)
@@ -312,7 +312,7 @@ cdc_position_sortsupport(PG_FUNCTION_ARGS)
 	if (ssup->abbreviate)
 	{
 		MemoryContext old = MemoryContextSwitchTo(ssup->ssup_cxt);
-		SortState  *state = palloc(sizeof(SortState));
+		AbbrevState  *state = palloc(sizeof(AbbrevState));
 
 		state->input_count = 0;
 		state->estimating = true;
