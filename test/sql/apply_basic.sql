@@ -413,7 +413,43 @@ INSERT INTO rich_event VALUES ('d', 1, NULL, NULL, NULL, '6'), ('c', 1, 'once mo
 SELECT apply_is('delete and create in one batch: live to live', 'rich', 'rich_event', '', 'updated=1 superseded=1',
 	'SELECT name, note, score, source_position FROM rich WHERE id = 1', '("once more",,,7)');
 
--- The values of a delete: of the next older upsert in the batch, if newer than the row
+-- The values of a delete: of the next older upsert in the batch, if newer than
+-- the row; else the row's; else its own
 TRUNCATE rich, rich_event;
-INSERT INTO rich VALUES (1, 'stored', 's', 1, source_position => '10') ON CONFLICT DO NOTHING;
+INSERT INTO rich VALUES (1, 'stored', 's', 1, 't', now(), '10', false), (2, 'stored', 's', 1, 't', now(), '10', false);
+INSERT INTO rich_event VALUES
+	('u', 1, 'newer', 'n', 2, '11'), ('d', 1, NULL, NULL, NULL, '12'),
+	('u', 2, 'older', 'o', 2, '9'), ('d', 2, NULL, NULL, NULL, '12'),
+	('c', 3, 'first', 'f', 3, '11'), ('d', 3, 'own', NULL, NULL, '12'),
+	('d', 4, 'own', 'w', 4, '12');
+SELECT apply_is('last values', 'rich', 'rich_event', '', 'deleted=4 superseded=3',
+	'SELECT id, name, note, score FROM rich', '(1,newer,n,2) (2,stored,s,1) (3,first,f,3) (4,own,w,4)');
+-- key-only deletes and NOT NULL columns
+CREATE TABLE strict (id int PRIMARY KEY, name text NOT NULL DEFAULT 'nameless', n int NOT NULL DEFAULT 0 CHECK (n >= 0), source_position cdc_position, deleted boolean NOT NULL DEFAULT false);
+CREATE TABLE strict_event (op text, id int, name text, n int, source_position cdc_position);
+INSERT INTO strict VALUES (1, 'keep', 5, '1/1');
+INSERT INTO strict_event VALUES ('d', 1, NULL, NULL, '1/2'), ('d', 9, NULL, NULL, '1/3');
+SELECT apply_is('NULL for NOT NULL becomes the default', 'strict', 'strict_event', '', 'deleted=2', 'strict', '(1,keep,5,1/2,t) (9,nameless,0,1/3,t)');
+ALTER TABLE strict ALTER name DROP DEFAULT;
+INSERT INTO strict_event VALUES ('d', 10, NULL, NULL, '1/4');
+SELECT apply_refused('no default, no value: the side table is the home', 'strict', 'strict_event', '', '23502', 'name', 'h');
+
+--
+-- Identity columns
+--
+CREATE TABLE numbered (id int PRIMARY KEY, serial bigint GENERATED ALWAYS AS IDENTITY (START 100), v text, source_position cdc_position, deleted boolean);
+CREATE TABLE numbered_event (op text, id int, serial bigint, v text, source_position cdc_position);
+INSERT INTO numbered_event VALUES ('c', 1, 42, 'a', '1');
+SELECT apply_is('the event''s identity value is kept', 'numbered', 'numbered_event', '', 'inserted=1', 'SELECT id, serial, v FROM numbered', '(1,42,a)');
+UPDATE numbered_event SET serial = 43, source_position = '2';
+SELECT apply_is('on update too', 'numbered', 'numbered_event', '', 'updated=1', 'SELECT id, serial, v FROM numbered', '(1,43,a)');
+INSERT INTO numbered_event VALUES ('c', 2, NULL, 'b', '1');
+SELECT apply_is('without one the next of the sequence', 'numbered', 'numbered_event', 'except_columns => ''{serial}''', 'inserted=1 duplicate=1', 'SELECT id, serial, v FROM numbered', '(1,43,a) (2,100,b)');
+CREATE TABLE id_key (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v text, source_position cdc_position, deleted boolean);
+CREATE VIEW id_key_event AS SELECT op, id + 6 AS id, v, source_position FROM numbered_event WHERE id = 1;
+SELECT apply_is('an identity key', 'id_key', 'id_key_event', '', 'inserted=1', 'SELECT id, v FROM id_key', '(7,a)');
+CREATE TABLE serial_key (id serial PRIMARY KEY, v text, source_position cdc_position, deleted boolean);
+SELECT apply_is('a serial key', 'serial_key', 'id_key_event', '', 'inserted=1', 'SELECT id, v FROM serial_key', '(7,a)');
+
+SET client_min_messages = warning;
 DROP SCHEMA apply_basic CASCADE;
