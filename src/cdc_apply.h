@@ -28,6 +28,7 @@
 
 #include "cdc_compat.h"
 #include "cdc_position.h"
+#include "cdc_value.h"
 
 /* ---------- positions ---------- */
 
@@ -462,7 +463,6 @@ extern char *cdc_value_text(Oid type, Datum value, bool isnull);
 extern char *cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull);
 extern char *cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols,
 								const CdcEvent *ev);
-extern void cdc_refuse_mixed_kinds(const char *where) pg_attribute_noreturn();
 
 /* What an error met on the way to a row is said to have met. */
 typedef struct CdcContext

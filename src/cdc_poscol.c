@@ -13,9 +13,7 @@
 
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
-#include "utils/numeric.h"
 #include "utils/pg_lsn.h"
 #include "utils/syscache.h"
 
@@ -57,30 +55,6 @@ refuse_part(Oid type, Datum value)
 }
 
 static uint64
-part_from_numeric(Datum value)
-{
-	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, value));
-	uint64		n = 0;
-	char	   *s;
-
-	for (s = text; *s >= '0' && *s <= '9'; s++)
-	{
-		uint64		digit = *s - '0';
-
-		if (n > (PG_UINT64_MAX - digit) / 10)
-			refuse_part(NUMERICOID, value);
-		n = n * 10 + digit;
-	}
-	if (s > text && *s == '.')
-		for (s++; *s == '0'; s++)
-			;
-	if (s == text || *s != '\0')
-		refuse_part(NUMERICOID, value);
-	pfree(text);
-	return n;
-}
-
-static uint64
 part_from_datum(Oid type, Datum value)
 {
 	int64		n;
@@ -90,7 +64,7 @@ part_from_datum(Oid type, Datum value)
 		case LSNOID:
 			return (uint64) DatumGetLSN(value);
 		case NUMERICOID:
-			return part_from_numeric(value);
+			return cdc_part_from_numeric(value);
 		case INT8OID:
 			n = DatumGetInt64(value);
 			break;
@@ -147,13 +121,7 @@ datum_from_part(Oid type, uint64 part)
 	if (type == LSNOID)
 		return LSNGetDatum(part);
 	if (type == NUMERICOID)
-	{
-		char		text[32];
-
-		snprintf(text, sizeof(text), UINT64_FORMAT, part);
-		return DirectFunctionCall3(numeric_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
-								   Int32GetDatum(-1));
-	}
+		return cdc_numeric_from_part(part);
 	if (type == INT4OID)
 		max = PG_INT32_MAX;
 	else if (type == INT2OID)

@@ -175,7 +175,7 @@ note_fault(CdcReader *r, CdcFaults *faults, TupleTableSlot *slot)
 static bool
 flag_is_set(CdcReader *r, Datum value)
 {
-	char	   *text;
+	char	   *word;
 	bool		set;
 
 	switch (r->flag_type)
@@ -189,12 +189,12 @@ flag_is_set(CdcReader *r, Datum value)
 		case INT8OID:
 			return DatumGetInt64(value) != 0;
 	}
-	text = TextDatumGetCString(value);
-	if (!parse_bool(text, &set))
+	word = TextDatumGetCString(value);
+	if (!parse_bool(word, &set))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("invalid delete flag in column \"%s\": \"%s\"",
-						r->rule->delete_flag_column, cdc_clip(text)),
+						r->rule->delete_flag_column, cdc_clip(word)),
 				 errhint("Use true, false, t, f, 1 or 0.")));
 	return set;
 }
@@ -564,7 +564,7 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 {
 	CdcReader  *r = palloc0(sizeof(CdcReader));
 	SPIExecuteOptions options;
-	CdcContext	context = {target, cols->staging_name};
+	CdcContext	context = {.target = target, .staging = cols->staging_name};
 	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &context};
 	int			rc;
 

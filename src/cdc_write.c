@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
@@ -195,6 +196,7 @@ check_result(CdcWriter *w, TM_Result result)
 					 errmsg("row of \"%s\" to be written was already modified by an operation triggered by the current command",
 							w->target->name),
 					 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+			break;
 		default:
 			elog(ERROR, "unexpected result %d of writing a tuple", result);
 	}
@@ -514,7 +516,7 @@ void
 cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
 				  CdcWriteResult *result)
 {
-	CdcWriter	w = {target, cols, rule, fold, result};
+	CdcWriter	w = {.target = target, .cols = cols, .rule = rule, .fold = fold, .result = result};
 	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &w.context};
 	CdcEvent  **winners;
 	int64		n;
