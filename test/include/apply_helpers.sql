@@ -62,7 +62,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
 BEGIN
-	EXECUTE format($q$SELECT md5(coalesce(string_agg((t.tableoid, t.ctid, t.xmin, t.xmax, t)::text, ' ' ORDER BY t.tableoid, t.ctid), '')) FROM %s t$q$, rel) INTO result;
+	EXECUTE format($q$SELECT md5(coalesce(string_agg(%s::text, ' ' ORDER BY %1$s::text), '')) FROM %s t$q$,
+		CASE WHEN (SELECT relkind IN ('r', 'p', 'm') FROM pg_class WHERE oid = rel::regclass)
+			THEN '(t.tableoid, t.ctid, t.xmin, t.xmax, t)' ELSE 't' END, rel) INTO result;
 	RETURN result;
 END $$;
 

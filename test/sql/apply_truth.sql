@@ -187,7 +187,7 @@ BEGIN
 			 WHERE at = 'none' ORDER BY event, state LOOP
 		TRUNCATE event_staging, in_row;
 		INSERT INTO in_row VALUES (1, 'old', at_stored, NOT c.is_live);
-		INSERT INTO event_staging VALUES (1, 'new', c.op, CASE WHEN c.has_position THEN '16/B' END);
+		INSERT INTO event_staging VALUES (1, 'new', c.op, CASE WHEN c.has_position THEN cdc_position '16/B' END);
 		got := applied('in_row', 'event_staging', concat_ws(', ', 'on_same_position => ''keep''', c.args));
 		RETURN NEXT expect(format('%s x %s, stored %s', c.event, c.state, at_stored), got, c.outcome || '=1');
 	END LOOP;

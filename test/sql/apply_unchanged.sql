@@ -41,7 +41,7 @@ UPDATE typed_event SET a = ARRAY['x', hole(), 'y'], va = ARRAY[ARRAY[hole()]]::v
 SELECT apply_is('real values that hold it', 'typed', 'typed_event', '', 'updated=1',
 	'SELECT a[2] = hole() AND array_length(a, 1) = 3, jb->>0 = hole(), j->>''k'' = hole(), convert_from(b, ''UTF8'') = hole() || ''!'', v = '''' FROM typed', '(t,t,t,t,t)');
 -- staging in text, target in other types: the placeholder in the text
-CREATE TABLE raw_event (id text, b text, a text, j text, jb text, v text, n text, op text, source_position text);
+CREATE TABLE raw_event (id text, b text, a text, j text, jb text, v text, n text, op text, source_position cdc_position);
 UPDATE typed SET b = '\x02', a = '{z}', jb = '{"z":2}', j = '1', n = 5;
 INSERT INTO raw_event VALUES ('1', hole(), hole(), hole(), hole(), 'text', hole(), 'u', '5/4');
 SELECT apply_is('a text placeholder for every type', 'typed', 'raw_event', '', 'updated=1', 'SELECT b, a, j, jb, v, n, source_position FROM typed', '("\\x02",{z},1,"{""z"": 2}",text,5,5/4)');
@@ -166,7 +166,7 @@ TRUNCATE doc, move_event;
 INSERT INTO doc VALUES (5, 't', 'L', '1/1');
 INSERT INTO move_event VALUES (7, 6, 't4', hole(), 'u', '1/4'), (6, 5, 't3', hole(), 'u', '1/3'), (5, NULL, 'new 5', 'N', 'c', '1/5');
 SELECT apply_is('through two moves, the old key used again', 'doc', 'move_event', '', 'inserted=1 updated=1 superseded=1',
-	'SELECT id, CASE WHEN NOT deleted THEN title END, CASE WHEN NOT deleted THEN body END, source_position, deleted FROM doc', '(5,"new 5",N,1/5,f) (6,,,1/3,t) (7,t4,L,1/4,f)');
+	'SELECT id, CASE WHEN NOT deleted THEN title END, CASE WHEN NOT deleted THEN body END, source_position, deleted FROM doc', '(5,"new 5",N,1/5,f) (6,,,1/4,t) (7,t4,L,1/4,f)');
 -- a swap: each row takes the other's value as it was before the call
 TRUNCATE doc, move_event;
 INSERT INTO doc VALUES (1, 'a', 'A', '1/1'), (2, 'b', 'B', '1/1');
