@@ -32,12 +32,12 @@ SELECT apply_refused('an empty op', 't', 's', '', '22023', '', 'd');
 SELECT bad(2, 'x', 1, 'u', '2/3');
 SELECT apply_refused(name || ' of no meaning', 't', 's', format('%s => ''sometimes''', name), '22023', name, 'h')
 FROM unnest('{null_op,on_unavailable,snapshot_position,on_tie,on_same_position,on_schema_change,consume}'::text[]) name;
-SELECT apply_refused('op_map to no op', 't', 's', 'op_map => ''{"x":"frob"}''', '22023', 'frob');
+SELECT apply_refused('op_map to no op', 't', 's', 'op_map => ''{"x":"frob"}''', '22023', '"x"', 'h');
 SELECT apply_refused('op_map to a number', 't', 's', 'op_map => ''{"x":1}''', '22023', 'op_map');
 SELECT apply_refused('op_map is an array', 't', 's', 'op_map => ''["x"]''', '22023', 'op_map');
 SELECT apply_refused('expect_events', 't', 's', 'expect_events => 3', '22023', '3', 'd');
 SELECT refused('no target', 'SELECT * FROM cdc_apply(NULL, ''s'')', '22023|22004', '');
-SELECT refused('no staging, not attached', 'SELECT * FROM cdc_apply(''t'')', '55000|22023', '"apply_errors.t"', 'h');
+SELECT refused('no staging, not attached', 'SELECT * FROM cdc_apply(''t'')', '55000|22023', 'staging', 'h');
 SELECT apply_refused('target is staging', 't', 't', 'default_op => ''u''', '22023|42809|42703|42P16', '');
 
 -- 23502: keys and positions
