@@ -19,6 +19,7 @@
 #include "access/relation.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -238,7 +239,6 @@ static void
 run(CdcApply *apply)
 {
 	CdcFold    *fold;
-	LOCKMODE	unlock = NoLock;
 
 	/* STEP 1: the relations, under the target's apply lock */
 	if (!lock_target(apply))
@@ -259,13 +259,15 @@ run(CdcApply *apply)
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
 	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
 
-	/* STEP 5: winners judged and written */
+	/* STEP 5: winners judged and written, in a command of their own */
+	CommandCounterIncrement();
 	cdc_target_open(&apply->target, apply->rule.dry_run);
 	cdc_write_winners(&apply->target, &apply->cols, &apply->rule, fold, &apply->write);
 
 	cdc_target_end(&apply->target);
-	relation_close(apply->staging_rel, unlock);
-	table_close(apply->target_rel, unlock);
+	CommandCounterIncrement();
+	relation_close(apply->staging_rel, NoLock);
+	table_close(apply->target_rel, NoLock);
 }
 
 Datum

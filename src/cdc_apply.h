@@ -262,6 +262,7 @@ extern void cdc_target_end(CdcTarget *target);
 extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							bool again, TupleTableSlot *slot, CdcStored *stored);
+extern void cdc_refuse_concurrent(void);
 extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len,
 									Datum *values, bool *isnull);
 extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead,

@@ -296,10 +296,30 @@ check_visible(CdcLeaf *leaf, TupleTableSlot *slot)
 		return;
 	xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
 	if (!TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errhint("The transaction might succeed if retried.")));
+		cdc_refuse_concurrent();
+}
+
+void
+cdc_refuse_concurrent(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/* Look the key of leaf->keys up at a snapshot of its own. */
+static bool
+find_at(CdcTarget *target, CdcLeaf *leaf, Snapshot snapshot, TupleTableSlot *slot)
+{
+	IndexScanDesc scan = cdc_index_beginscan(leaf->rri->ri_RelationDesc, leaf->index, snapshot,
+											 target->nkeys);
+	bool		found;
+
+	index_rescan(scan, leaf->keys, target->nkeys, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	index_endscan(scan);
+	return found;
 }
 
 static void
@@ -331,37 +351,35 @@ void
 cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 				TupleTableSlot *slot, CdcStored *stored)
 {
-	IndexScanDesc scan = leaf->scan;
-	Snapshot	snapshot = NULL;
 	bool		found;
 
 	for (int i = 0; i < target->nkeys; i++)
 		leaf->keys[i].sk_argument = keys[i];
 	if (again)
 	{
-		snapshot = RegisterSnapshot(GetLatestSnapshot());
-		scan = cdc_index_beginscan(leaf->rri->ri_RelationDesc, leaf->index, snapshot,
-								   target->nkeys);
+		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+		found = find_at(target, leaf, snapshot, slot);
+		UnregisterSnapshot(snapshot);
 	}
-	index_rescan(scan, leaf->keys, target->nkeys, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	else
+	{
+		index_rescan(leaf->scan, leaf->keys, target->nkeys, NULL, 0);
+		found = index_getnext_slot(leaf->scan, ForwardScanDirection, slot);
+	}
 	if (found)
 	{
 		check_visible(leaf, slot);
 		read_state(target, leaf, slot, stored);
+		return;
 	}
-	else
-	{
-		ExecClearTuple(slot);
-		stored->state = CDC_KEY_ABSENT;
-		stored->pos.len = 0;
-		stored->slot = NULL;
-	}
-	if (again)
-	{
-		index_endscan(scan);
-		UnregisterSnapshot(snapshot);
-	}
+	/* gone, but the transaction's snapshot still shows it */
+	if (IsolationUsesXactSnapshot() && find_at(target, leaf, GetTransactionSnapshot(), slot))
+		cdc_refuse_concurrent();
+	ExecClearTuple(slot);
+	stored->state = CDC_KEY_ABSENT;
+	stored->pos.len = 0;
+	stored->slot = NULL;
 }
 
 /* Mark a row that is being built as dead or live. */

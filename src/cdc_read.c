@@ -217,7 +217,9 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 		op.second = op.frame = false;
 		return op;
 	}
-	if (op_null && !placed && empty && r->rule->null_op != CDC_NULL_OP_ERROR)
+	if (op_null && !placed && empty && r->rule->default_op == NULL &&
+		(r->op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
+		 r->rule->null_op == CDC_NULL_OP_IGNORE))
 	{
 		/* a Kafka record without a value, which follows a delete */
 		r->null_records++;
@@ -516,7 +518,7 @@ report_faults(CdcReader *r)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown op \"%s\" in staging \"%s\"", cdc_clip(r->bad_op.value), staging),
-				 errdetail("%lld rows carry it, one with %s.", (long long) r->bad_op.count,
+				 errdetail("Rows: %lld, one with %s.", (long long) r->bad_op.count,
 						   r->bad_op.example),
 				 errhint("Say what it means in op_map, for example '{\"%s\": \"ignore\"}'.",
 						 cdc_clip(r->bad_op.value))));
@@ -524,21 +526,21 @@ report_faults(CdcReader *r)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
 				 errmsg("NULL in the key of events in staging \"%s\"", staging),
-				 errdetail("%lld rows have one, one with %s.", (long long) r->null_key.count,
+				 errdetail("Rows: %lld, one with %s.", (long long) r->null_key.count,
 						   r->null_key.example),
 				 errhint("Every event must carry the whole key of the target; see the source's replica identity or message key.")));
 	if (r->null_position.count > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
 				 errmsg("events without a position in staging \"%s\"", staging),
-				 errdetail("%lld rows have none, one with %s.", (long long) r->null_position.count,
+				 errdetail("Rows: %lld, one with %s.", (long long) r->null_position.count,
 						   r->null_position.example),
 				 errhint("Only snapshot rows may lack a position; NULL and 0/0 are none.")));
 	if (r->truncates.count > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("truncate events in staging \"%s\" need an attached target", staging),
-				 errdetail("%lld rows are truncate events, one with %s.",
+				 errdetail("Rows: %lld, one with %s.",
 						   (long long) r->truncates.count, r->truncates.example),
 				 errhint("Keep them out with staging_filter, or map them to 'ignore' in op_map.")));
 	if (r->rule->check_events && r->result->events != r->rule->expect_events)
@@ -549,9 +551,10 @@ report_faults(CdcReader *r)
 						   (long long) r->rule->expect_events)));
 	if (r->null_records > 0)
 		ereport(WARNING,
-				(errmsg("%lld records without op, position and values in staging \"%s\" were ignored",
-						(long long) r->null_records, staging),
-				 errdetail("Kafka null-value records look so; they follow a delete event.")));
+				(errmsg("records without op, position and values in staging \"%s\" were ignored",
+						staging),
+				 errdetail("Records: %lld. Kafka null-value records look so; they follow a delete event.",
+						   (long long) r->null_records)));
 }
 
 /*

@@ -184,10 +184,7 @@ check_result(CdcWriter *w, TM_Result result)
 		case TM_Updated:
 		case TM_Deleted:
 			if (IsolationUsesXactSnapshot())
-				ereport(ERROR,
-						(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-						 errmsg("could not serialize access due to concurrent update"),
-						 errhint("The transaction might succeed if retried.")));
+				cdc_refuse_concurrent();
 			return WRITE_AGAIN;
 		case TM_SelfModified:
 		case TM_Invisible:
@@ -456,31 +453,31 @@ report_notices(CdcWriter *w)
 
 	if (w->crossed.count > 0)
 		ereport(WARNING,
-				(errmsg("%lld keys of target \"%s\" had an upsert and a delete at one position in different batches",
-						(long long) w->crossed.count, w->target->name),
-				 errdetail("One is key %s at position %s. The upsert stands.", w->crossed.key,
-						   w->crossed.pos),
+				(errmsg("an upsert and a delete of one key of target \"%s\" came at one position in different batches",
+						w->target->name),
+				 errdetail("Keys: %lld, one is key %s at position %s. The upsert stands.",
+						   (long long) w->crossed.count, w->crossed.key, w->crossed.pos),
 				 errhint("Add an ordinal to the position so that the order is known.")));
 	if (w->differs.count > 0)
 		ereport(WARNING,
-				(errmsg("%lld events differ from the row stored at their position in target \"%s\"",
-						(long long) w->differs.count, w->target->name),
-				 errdetail("One is key %s at position %s, first differing column \"%s\". The stored rows were kept.",
-						   w->differs.key, w->differs.pos, w->differs.column),
+				(errmsg("events differ from the row stored at their position in target \"%s\"",
+						w->target->name),
+				 errdetail("Events: %lld, one is key %s at position %s, first differing column \"%s\". The stored rows were kept.",
+						   (long long) w->differs.count, w->differs.key, w->differs.pos, w->differs.column),
 				 errhint("Add an ordinal if two changes share a position; use on_same_position => 'rewrite' to backfill from the log.")));
 	if (w->passed.count > 0)
 		ereport(WARNING,
-				(errmsg("%lld snapshot rows left stored rows of target \"%s\" alone although their position is greater",
-						(long long) w->passed.count, w->target->name),
-				 errdetail("One is key %s at position %s. Under snapshot_position 'none' a snapshot row fills absent keys only.",
-						   w->passed.key, w->passed.pos),
+				(errmsg("snapshot rows left stored rows of target \"%s\" alone although their position is greater",
+						w->target->name),
+				 errdetail("Rows: %lld, one is key %s at position %s. Under snapshot_position 'none' a snapshot row fills absent keys only.",
+						   (long long) w->passed.count, w->passed.key, w->passed.pos),
 				 errhint("Use snapshot_position => 'event' if every change at or below a snapshot row's position is in the row; cdc_apply_snapshot is the tool for reloads.")));
 	if (counts[CDC_STALE] > 0 && counts[CDC_DUPLICATE] == 0 && counts[CDC_INSERTED] == 0 &&
 		counts[CDC_UPDATED] == 0 && counts[CDC_DELETED] == 0 && counts[CDC_FENCED] == 0)
 		ereport(WARNING,
 				(errmsg("every event of staging \"%s\" is older than what target \"%s\" holds",
 						w->cols->staging_name, w->target->name),
-				 errdetail("%lld events are stale.", (long long) counts[CDC_STALE]),
+				 errdetail("Stale events: %lld.", (long long) counts[CDC_STALE]),
 				 errhint("A late batch looks so, and so does a log that restarted at lower positions: then the new log needs an epoch (lineage).")));
 }
 
