@@ -45,7 +45,7 @@ BEGIN
 	RETURN result;
 END $$;
 SELECT bad_value(c, v, s) FROM (VALUES ('m', 'angry', '22P02'), ('ms', '{ok,angry}', '22P02'), ('d', '0', '23514'), ('v', 'longer', '22001'), ('c', 'abcd', '22001'),
-	('num', '1234567.1', '22003'), ('n', '99999999999', '22003'), ('j', '{', '22P02'), ('t', 'yesterday?', '22007'), ('id', 'x', '22P02'), ('b', 'perhaps', '22P02')) v(c, v, s);
+	('num', '1234567.1', '22003'), ('n', '99999999999', '22003'), ('j', '{', '22P02'), ('t', 'some day', '22007'), ('id', 'x', '22P02'), ('b', 'perhaps', '22P02')) v(c, v, s);
 -- as in INSERT: spaces too many are cut, numeric is rounded
 UPDATE typed_event SET v = 'short   ', num = '0.00049', source_position = '2/1';
 SELECT apply_is('what INSERT would do', 'typed', 'typed_event', '', 'updated=1', 'SELECT v, num FROM typed', '(short,0.000)');
@@ -148,7 +148,8 @@ SELECT apply_is('900 events of 100 keys', 'case_key', 'case_event', '', 'inserte
 -- text patterns, another operator class of the key's index
 CREATE TABLE pattern_key (name text NOT NULL, v text, source_position cdc_position, deleted boolean);
 CREATE UNIQUE INDEX ON pattern_key (name text_pattern_ops);
-SELECT apply_is('text_pattern_ops', 'pattern_key', 'case_event', 'key_columns => ''{name}''', 'inserted=300 superseded=600', 'SELECT count(*) FROM pattern_key', '(300)');
+SELECT apply_is('text_pattern_ops', 'pattern_key', 'case_event', 'key_columns => ''{name}''', format('inserted=%s superseded=%s', n, 900 - n), 'SELECT count(*) FROM pattern_key', format('(%s)', n))
+FROM (SELECT count(DISTINCT name COLLATE "C") AS n FROM case_event) d;
 -- NULLs in a key column that allows them
 CREATE TABLE null_key (a int, b int, v text, source_position cdc_position, deleted boolean, UNIQUE (a, b));
 CREATE TABLE null_event (op text, a int, b int, v text, source_position cdc_position);
@@ -202,7 +203,6 @@ SELECT as_user('DELETE on staging', 'duplicate=1', ', consume => ''delete''');
 REVOKE SELECT ON own_event FROM apply_columns_user;
 SELECT as_user('no SELECT on staging', '42501');
 GRANT SELECT ON own_event TO apply_columns_user;
-SELECT as_user('a dry run too', '42501', ', dry_run => true, consume => ''truncate''') WHERE false;
 -- only the owner may add columns
 ALTER TABLE own_event ADD extra int;
 SELECT as_user('append_new_columns', '42501', ', on_schema_change => ''append_new_columns''');
@@ -312,21 +312,20 @@ INSERT INTO watched VALUES (1, 'a', '1'), (2, 'b', '1'), (3, 'c', '1'), (4, 'd',
 TRUNCATE fired;
 INSERT INTO watched_event VALUES ('u', 1, 'A', '2'), ('d', 2, NULL, '2'), ('c', 5, 'E', '2'), ('c', 6, 'F', '2'), ('u', 4, 'D', '2'), ('c', 6, 'f', '1');
 SELECT expect('mixed batch', applied('watched', 'watched_event'), 'inserted=2 updated=1 deleted=1 stale=1 superseded=1');
-SELECT expect('triggers', what_fired(), 'AFTER STATEMENT INSERT; AFTER STATEMENT UPDATE; BEFORE STATEMENT INSERT; BEFORE STATEMENT UPDATE; INSERT of 2: E,F; UPDATE of 2: a>A,b>b; '
-	|| '2 x AFTER ROW INSERT; 2 x AFTER ROW UPDATE; 2 x BEFORE ROW INSERT; 2 x BEFORE ROW UPDATE') WHERE false;
-SELECT what_fired();
+SELECT expect('triggers', what_fired(), '2 x AFTER ROW INSERT; 2 x AFTER ROW UPDATE; AFTER STATEMENT INSERT; AFTER STATEMENT UPDATE; '
+	|| '2 x BEFORE ROW INSERT; 2 x BEFORE ROW UPDATE; BEFORE STATEMENT INSERT; BEFORE STATEMENT UPDATE; INSERT of 2: E,F; UPDATE of 2: a>A,b>b');
 TRUNCATE fired;
 SELECT expect('a replay fires nothing', applied('watched', 'watched_event') || ', ' || what_fired(), 'stale=1 duplicate=4 superseded=1, nothing');
 SELECT expect('nor does a dry run', applied('watched', 'watched_event', 'dry_run => true') || ', ' || what_fired(), 'stale=1 duplicate=4 superseded=1, nothing');
 TRUNCATE watched_event;
 INSERT INTO watched_event VALUES ('u', 1, 'AA', '3');
 SELECT expect('updates alone', applied('watched', 'watched_event'), 'updated=1');
-SELECT what_fired();
+SELECT expect('triggers', what_fired(), 'AFTER ROW UPDATE; AFTER STATEMENT UPDATE; BEFORE ROW UPDATE; BEFORE STATEMENT UPDATE; UPDATE of 1: A>AA');
 -- a revival in the row home is an update
 TRUNCATE fired, watched_event;
 INSERT INTO watched_event VALUES ('c', 2, 'B', '3');
 SELECT expect('a revival', applied('watched', 'watched_event'), 'inserted=1');
-SELECT what_fired();
+SELECT expect('triggers', what_fired(), 'AFTER ROW UPDATE; AFTER STATEMENT UPDATE; BEFORE ROW UPDATE; BEFORE STATEMENT UPDATE; UPDATE of 1: b>B');
 -- a BEFORE trigger that changes a value; one that refuses; ones that may not
 CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -352,7 +351,7 @@ SELECT apply_is('an update refused', 'meddled', 'watched_event', '', 'ignored=2'
 CREATE FUNCTION meddle_refused(v text, id int) RETURNS text LANGUAGE sql AS $$
 	DELETE FROM watched_event;
 	INSERT INTO watched_event VALUES ('u', meddle_refused.id, meddle_refused.v, '3');
-	SELECT apply_refused(format('a trigger changes the %s of row %s', v, id), 'meddled', 'watched_event', '', '27000', '', 'dh|h');
+	SELECT apply_refused(format('a trigger changes the %s of row %s', v, id), 'meddled', 'watched_event', '', '27000', '', 'h');
 $$;
 SELECT meddle_refused(v, id) FROM unnest('{position,no position,key,tombstone}'::text[]) v, (VALUES (1), (2)) i(id);
 SELECT meddle_refused('raise', 1) ~ 'P0001' AS "an error of the trigger's own";
@@ -386,7 +385,7 @@ END $$;
 CREATE TRIGGER g AFTER INSERT OR UPDATE ON watched FOR EACH STATEMENT EXECUTE FUNCTION add_up();
 INSERT INTO watched_event SELECT 'c', g, 'x', '9' FROM generate_series(100, 119) g;
 SELECT expect('insert', applied('watched', 'watched_event') ~ 'inserted=20' || '', 'true');
-SELECT expect('a statement trigger sees them all', n = (SELECT count(*) FROM watched WHERE NOT deleted) || '', 'true') FROM total;
+SELECT expect('a statement trigger sees them all', n::text, (SELECT count(*)::text FROM watched WHERE NOT deleted)) FROM total;
 
 SET client_min_messages = warning;
 DROP SCHEMA apply_columns CASCADE;
