@@ -161,6 +161,7 @@ SELECT key_refused('an index on more columns', 'CREATE UNIQUE INDEX ON tk (id, v
 SELECT key_refused('an index on fewer columns', 'CREATE UNIQUE INDEX ON tk (id)', 'key_columns => ''{id,v}''');
 SELECT key_refused('a deferrable primary key', 'ALTER TABLE tk ADD PRIMARY KEY (id) DEFERRABLE');
 SELECT key_refused('a deferrable unique constraint', 'ALTER TABLE tk ADD UNIQUE (id) DEFERRABLE INITIALLY DEFERRED', 'key_columns => ''{id}''');
+SELECT apply_refused('the reason is said', 'tk', 's', '', '55000', 'deferrable', 'h', false) FROM key_refused('again', 'ALTER TABLE tk ADD PRIMARY KEY (id) DEFERRABLE');
 SELECT apply_refused('the hint is the statement', 'tk', 's', 'key_columns => ''{v}''', '55000', 'CREATE UNIQUE INDEX', 'h');
 SELECT apply_refused('a key column twice', 't', 's', 'key_columns => ''{id,id}''', '42701|22023|55000', 'id');
 SELECT apply_refused('no key column', 't', 's', 'key_columns => ''{}''', '22023', 'key_columns');
