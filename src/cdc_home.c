@@ -90,7 +90,8 @@ cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
 	for (int i = 0; i < target->nkeys; i++)
 		fired = bms_del_member(fired, target->keys[i].attno - FirstLowInvalidHeapAttributeNumber);
-	cdc_init_range_table(estate, target->rel, RowExclusiveLock, selected, inserted, updated, fired);
+	cdc_init_range_table(estate, target->rel, dry_run ? AccessShareLock : RowExclusiveLock, selected,
+						 inserted, updated, fired);
 
 	target->rri = makeNode(ResultRelInfo);
 	ExecInitResultRelation(estate, target->rri, 1);
@@ -364,8 +365,12 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 	}
 	else
 	{
+		/* the scan outlives the row: what it allocates on the way must too */
+		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+
 		index_rescan(leaf->scan, leaf->keys, target->nkeys, NULL, 0);
 		found = index_getnext_slot(leaf->scan, ForwardScanDirection, slot);
+		MemoryContextSwitchTo(old);
 	}
 	if (found)
 	{
