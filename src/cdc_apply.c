@@ -58,14 +58,27 @@ PG_FUNCTION_INFO_V1(cdc_apply);
 
 /* ---------- 1. relations ---------- */
 
+/* Open a relation that a regclass names; it may be gone, or never have been. */
+static Relation
+open_relation(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel = try_relation_open(relid, lockmode);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return rel;
+}
+
 static void
 open_relations(CdcApply *apply)
 {
 	bool		consume = apply->rule.consume == CDC_CONSUME_DELETE && !apply->rule.dry_run;
 
-	apply->target_rel = table_open(apply->rule.target,
-								   apply->rule.dry_run ? AccessShareLock : RowExclusiveLock);
-	apply->staging_rel = relation_open(apply->rule.staging,
+	apply->target_rel = open_relation(apply->rule.target,
+									  apply->rule.dry_run ? AccessShareLock : RowExclusiveLock);
+	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
 	switch (apply->staging_rel->rd_rel->relkind)
 	{
@@ -93,7 +106,7 @@ static bool
 lock_target(CdcApply *apply)
 {
 	Oid			relid = apply->rule.target;
-	Relation	rel = relation_open(relid, AccessShareLock);
+	Relation	rel = open_relation(relid, AccessShareLock);
 
 	cdc_target_check(rel);
 	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&

@@ -332,7 +332,13 @@ extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation stagin
 extern Oid	cdc_columns_expression(Relation staging, const char *text, const char *param,
 								   Bitmapset **used);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
-extern bool cdc_column_is_marker(const CdcColumn *col, Datum value);
+
+/* ---------- values that are not carried (cdc_gap.c) ---------- */
+
+extern bool cdc_type_is_text_like(Oid type);
+extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
+extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
+						  const Datum *values, const bool *isnull, uint8 *gaps);
 
 /* ---------- ops (cdc_op.c) ---------- */
 

@@ -13,7 +13,6 @@
 
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
-#include "common/base64.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "nodes/makefuncs.h"
@@ -21,7 +20,6 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_collate.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
@@ -120,127 +118,6 @@ cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull)
 	return ExecEvalExpr(cast, cols->econtext, isnull);
 }
 
-/* ---------- values that are not there ---------- */
-
-static void
-add_marker(CdcColumn *col, char *bytes)
-{
-	col->markers[col->nmarkers].bytes = bytes;
-	col->markers[col->nmarkers++].len = strlen(bytes);
-}
-
-/* The placeholder as a decoder writes it for a column of the target's type. */
-static void
-add_text_markers(CdcColumn *col, Oid target_type, const char *value)
-{
-	int			len = strlen(value);
-
-	add_marker(col, pstrdup(value));
-	if (OidIsValid(get_element_type(target_type)))
-	{
-		add_marker(col, psprintf("{%s}", value));
-		add_marker(col, psprintf("{\"%s\"}", value));
-		add_marker(col, psprintf("[\"%s\"]", value));
-	}
-	else if (target_type == BYTEAOID)
-	{
-		char	   *b64 = palloc0(pg_b64_enc_len(len) + 1);
-		char	   *hex = palloc0(len * 2 + 3);
-
-		(void) cdc_b64_encode(value, len, b64, pg_b64_enc_len(len));
-		add_marker(col, b64);
-		strcpy(hex, "\\x");
-		hex_encode(value, len, hex + 2);
-		add_marker(col, hex);
-	}
-	else if (target_type == JSONOID || target_type == JSONBOID)
-		add_marker(col, psprintf("\"%s\"", value));
-}
-
-static bool
-is_text_like(Oid type)
-{
-	char		category;
-	bool		preferred;
-
-	get_type_category_preferred(type, &category, &preferred);
-	return category == TYPCATEGORY_STRING && get_typlen(type) == -1;
-}
-
-static void
-describe_markers(CdcColumn *col, Oid target_type, const char *value)
-{
-	Oid			source = getBaseType(col->source_type);
-	Oid			target = getBaseType(target_type);
-	Oid			elem = get_element_type(source);
-
-	if (value == NULL)
-		return;
-	col->markers = palloc(sizeof(CdcMarker) * 4);	/* add_text_markers adds no more */
-	if (is_text_like(source))
-		add_text_markers(col, target, value);
-	else if (source == BYTEAOID)
-		add_marker(col, pstrdup(value));
-	else if (source == JSONOID)
-		add_marker(col, psprintf("\"%s\"", value));
-	else if (source == JSONBOID)
-		col->marker_jsonb = true;
-	else if (OidIsValid(elem) && (is_text_like(elem) || elem == BYTEAOID))
-		col->marker_elem = elem;
-	if (col->marker_jsonb || OidIsValid(col->marker_elem))
-		add_marker(col, pstrdup(value));
-}
-
-static bool
-varlena_is_marker(const CdcColumn *col, struct varlena *v)
-{
-	/* a placeholder is short: it is never compressed or out of line */
-	if (VARATT_IS_EXTENDED(v) && !VARATT_IS_SHORT(v))
-		return false;
-	for (int i = 0; i < col->nmarkers; i++)
-		if (VARSIZE_ANY_EXHDR(v) == col->markers[i].len &&
-			memcmp(VARDATA_ANY(v), col->markers[i].bytes, col->markers[i].len) == 0)
-			return true;
-	return false;
-}
-
-/* Is the (non-null) staging value the placeholder for "not carried"? */
-bool
-cdc_column_is_marker(const CdcColumn *col, Datum value)
-{
-	struct varlena *v;
-
-	if (col->nmarkers == 0)
-		return false;
-	v = (struct varlena *) DatumGetPointer(value);
-	if (!col->marker_jsonb && !OidIsValid(col->marker_elem))
-		return varlena_is_marker(col, v);
-	if (VARATT_IS_EXTERNAL_ONDISK(v) || VARATT_IS_COMPRESSED(v))
-		return false;
-	if (col->marker_jsonb)
-	{
-		Jsonb	   *jb = DatumGetJsonbP(value);
-		JsonbValue	scalar;
-
-		return JB_ROOT_IS_SCALAR(jb) && JsonbExtractScalar(&jb->root, &scalar) &&
-			scalar.type == jbvString && scalar.val.string.len == col->markers[0].len &&
-			memcmp(scalar.val.string.val, col->markers[0].bytes, col->markers[0].len) == 0;
-	}
-	else
-	{
-		ArrayType  *array = DatumGetArrayTypeP(value);
-		Datum	   *elems;
-		bool	   *nulls;
-		int			n;
-
-		if (ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != 1)
-			return false;
-		deconstruct_array(array, col->marker_elem, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
-		return n == 1 && !nulls[0] &&
-			varlena_is_marker(col, (struct varlena *) DatumGetPointer(elems[0]));
-	}
-}
-
 /* ---------- the map ---------- */
 
 static void
@@ -308,7 +185,7 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 	if (cols->op_attno != 0)
 	{
 		type = getBaseType(TupleDescAttr(desc, cols->op_attno - 1)->atttypid);
-		if (!is_text_like(type) && type != CHAROID && type != NAMEOID && type != INT2OID &&
+		if (!cdc_type_is_text_like(type) && type != CHAROID && type != NAMEOID && type != INT2OID &&
 			type != INT4OID && type != INT8OID && !type_is_enum(type))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -320,7 +197,7 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 	if (cols->flag_attno != 0)
 	{
 		type = getBaseType(TupleDescAttr(desc, cols->flag_attno - 1)->atttypid);
-		if (!is_text_like(type) && type != BOOLOID && type != INT2OID && type != INT4OID &&
+		if (!cdc_type_is_text_like(type) && type != BOOLOID && type != INT2OID && type != INT4OID &&
 			type != INT8OID)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -429,7 +306,7 @@ map_columns(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		col->cast = make_cast(source, att);
 		col->len = att->attlen;
 		col->byval = att->attbyval;
-		describe_markers(col, att->atttypid, rule->unavailable_value);
+		cdc_gaps_describe(col, att->atttypid, rule->unavailable_value);
 		cols->ncols++;
 	}
 }

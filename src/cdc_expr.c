@@ -68,6 +68,9 @@ parse_one(const char *text, const char *param)
 	target = linitial_node(ResTarget, s->targetList);
 	if (target->name != NULL)
 		refuse_expression(param, text, "It has a column alias.");
+	/* a bare star is no expression for the server's own transformation */
+	if (IsA(target->val, ColumnRef) && IsA(llast(((ColumnRef *) target->val)->fields), A_Star))
+		refuse_expression(param, text, "It is a whole row.");
 	return target->val;
 }
 

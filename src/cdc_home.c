@@ -90,7 +90,8 @@ cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
 	for (int i = 0; i < target->nkeys; i++)
 		fired = bms_del_member(fired, target->keys[i].attno - FirstLowInvalidHeapAttributeNumber);
-	cdc_init_range_table(estate, target->rel, RowExclusiveLock, selected, inserted, updated, fired);
+	cdc_init_range_table(estate, target->rel, dry_run ? AccessShareLock : RowExclusiveLock, selected,
+						 inserted, updated, fired);
 
 	target->rri = makeNode(ResultRelInfo);
 	ExecInitResultRelation(estate, target->rri, 1);
@@ -104,7 +105,10 @@ cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
 	MemoryContextSwitchTo(old);
 }
 
-/* Start reading and writing rows, at the latest snapshot. */
+/*
+ * Start reading and writing rows, at the latest snapshot.  Unless dry_run, an
+ * after-trigger query level is begun, which the writer ends.
+ */
 void
 cdc_target_open(CdcTarget *target, bool dry_run)
 {
@@ -118,6 +122,7 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 	if (!dry_run)
 	{
 		ExecOpenIndices(target->rri, true);
+		AfterTriggerBeginQuery();
 		begin_captures(target);
 	}
 	begin_routing(target);
@@ -197,6 +202,24 @@ prepare_speculation(CdcLeaf *leaf)
 			BuildSpeculativeIndexInfo(rri->ri_IndexRelationDescs[i], rri->ri_IndexRelationInfo[i]);
 }
 
+/* The leaf's index that is part of the target's key index, at any depth. */
+static Oid
+leaf_index(CdcTarget *target, Relation leaf)
+{
+	List	   *indexes = RelationGetIndexList(leaf);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Oid			index = lfirst_oid(lc);
+
+		if (get_rel_relispartition(index) &&
+			list_member_oid(get_partition_ancestors(index), target->index))
+			return index;
+	}
+	elog(ERROR, "partition %u has no index for %u", RelationGetRelid(leaf), target->index);
+}
+
 static CdcLeaf *
 make_leaf(CdcTarget *target, ResultRelInfo *rri)
 {
@@ -211,9 +234,7 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 				 errmsg("partition \"%s\" is not a table", cdc_relation_name(rel)),
 				 errdetail("Events can be applied to partitions that are ordinary tables only.")));
 	if (rri != target->rri)
-		index = index_get_partition(rel, target->index);
-	if (!OidIsValid(index))
-		elog(ERROR, "partition %u has no index for %u", RelationGetRelid(rel), target->index);
+		index = leaf_index(target, rel);
 
 	leaf->relid = RelationGetRelid(rel);
 	leaf->rri = rri;
@@ -364,8 +385,12 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 	}
 	else
 	{
+		/* the scan outlives the row: what it allocates on the way must too */
+		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+
 		index_rescan(leaf->scan, leaf->keys, target->nkeys, NULL, 0);
 		found = index_getnext_slot(leaf->scan, ForwardScanDirection, slot);
+		MemoryContextSwitchTo(old);
 	}
 	if (found)
 	{

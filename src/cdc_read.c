@@ -16,7 +16,6 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -53,9 +52,9 @@ typedef struct CdcReader
 				col_at,
 				old_at;
 	Oid			flag_type;
+	Oid			unchanged_type;
 	bool		look_for_gaps;
 	uint8	   *gaps;
-	int			gap_bytes;
 	Datum	   *values;			/* of the event in hand */
 	bool	   *isnull;
 	bool		kind_known;
@@ -254,95 +253,6 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	return op;
 }
 
-static void
-set_gap(CdcReader *r, int col, bool *any)
-{
-	r->gaps[col >> 3] |= 1 << (col & 7);
-	*any = true;
-}
-
-static void
-gaps_by_name(CdcReader *r, const char *name, int len, bool *any)
-{
-	for (int i = 0; i < r->cols->ncols; i++)
-		if (strlen(r->cols->cols[i].name) == len &&
-			memcmp(r->cols->cols[i].name, name, len) == 0)
-			set_gap(r, i, any);
-}
-
-/* The list of columns that an event says it does not carry. */
-static void
-gaps_from_list(CdcReader *r, TupleTableSlot *slot, bool *any)
-{
-	Datum		value = slot->tts_values[r->unchanged_at];
-	Oid			type = getBaseType(TupleDescAttr(slot->tts_tupleDescriptor,
-												 r->unchanged_at)->atttypid);
-	Datum	   *elems;
-	bool	   *nulls;
-	int			n;
-
-	if (type == JSONBOID)
-	{
-		Jsonb	   *jb = DatumGetJsonbP(value);
-		JsonbIterator *it;
-		JsonbIteratorToken tok;
-		JsonbValue	v;
-
-		if (!JB_ROOT_IS_ARRAY(jb) || JB_ROOT_IS_SCALAR(jb))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("unchanged column \"%s\" is not a JSON array", r->rule->unchanged_column),
-					 errdetail("Met at %s.", row_text(r, slot))));
-		it = JsonbIteratorInit(&jb->root);
-		while ((tok = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
-			if (tok == WJB_ELEM && v.type == jbvString)
-				gaps_by_name(r, v.val.string.val, v.val.string.len, any);
-		return;
-	}
-	if (type == NAMEARRAYOID)
-		deconstruct_array(DatumGetArrayTypeP(value), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
-						  &elems, &nulls, &n);
-	else
-		deconstruct_array(DatumGetArrayTypeP(value), TEXTOID, -1, false, TYPALIGN_INT,
-						  &elems, &nulls, &n);
-	for (int i = 0; i < n; i++)
-	{
-		if (nulls[i])
-			continue;
-		if (type == NAMEARRAYOID)
-			gaps_by_name(r, NameStr(*DatumGetName(elems[i])),
-						 strlen(NameStr(*DatumGetName(elems[i]))), any);
-		else
-			gaps_by_name(r, VARDATA_ANY(DatumGetPointer(elems[i])),
-						 VARSIZE_ANY_EXHDR(DatumGetPointer(elems[i])), any);
-	}
-}
-
-/* The columns that this row does not carry, NULL when it carries all. */
-static const uint8 *
-find_gaps(CdcReader *r, TupleTableSlot *slot)
-{
-	CdcColumns *cols = r->cols;
-	bool		any = false;
-
-	if (!r->look_for_gaps)
-		return NULL;
-	memset(r->gaps, 0, r->gap_bytes);
-	if (r->unchanged_at >= 0 && !slot->tts_isnull[r->unchanged_at])
-		gaps_from_list(r, slot, &any);
-	for (int i = 0; i < cols->ncols; i++)
-	{
-		if (slot->tts_isnull[r->col_at + i])
-		{
-			if (r->rule->ignore_nulls)
-				set_gap(r, i, &any);
-		}
-		else if (cdc_column_is_marker(&cols->cols[i], slot->tts_values[r->col_at + i]))
-			set_gap(r, i, &any);
-	}
-	return any ? r->gaps : NULL;
-}
-
 /* Convert n staging values into values[to..], naming the key column on error. */
 static void
 convert_keys(CdcReader *r, TupleTableSlot *slot, int from, ExprState **casts, int to)
@@ -471,7 +381,14 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	in.pos = &pos;
 	in.values = r->values;
 	in.isnull = r->isnull;
-	in.gaps = find_gaps(r, slot);
+	in.gaps = NULL;
+	if (r->look_for_gaps &&
+		cdc_gaps_find(cols, r->unchanged_type,
+					  r->unchanged_at >= 0 && !slot->tts_isnull[r->unchanged_at] ?
+					  &slot->tts_values[r->unchanged_at] : NULL,
+					  r->rule->ignore_nulls, r->values + cols->nkeys, r->isnull + cols->nkeys,
+					  r->gaps))
+		in.gaps = r->gaps;
 	if (key_moves(r, slot))
 		in.flags |= CDC_EVENT_MOVES;
 	if (op.class == CDC_SNAPSHOT && !snapshot_placed(r, &pos))
@@ -500,6 +417,8 @@ receiver_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 
 	if (r->flag_at >= 0)
 		r->flag_type = getBaseType(TupleDescAttr(typeinfo, r->flag_at)->atttypid);
+	if (r->unchanged_at >= 0)
+		r->unchanged_type = getBaseType(TupleDescAttr(typeinfo, r->unchanged_at)->atttypid);
 }
 
 static void
@@ -520,8 +439,7 @@ report_faults(CdcReader *r)
 				 errmsg("unknown op \"%s\" in staging \"%s\"", cdc_clip(r->bad_op.value), staging),
 				 errdetail("Rows: %lld, one with %s.", (long long) r->bad_op.count,
 						   r->bad_op.example),
-				 errhint("Say what it means in op_map, for example '{\"%s\": \"ignore\"}'.",
-						 cdc_clip(r->bad_op.value))));
+				 errhint("Say in op_map what it means: 'upsert', 'snapshot', 'delete', 'retraction', 'truncate' or 'ignore'.")));
 	if (r->null_key.count > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),
@@ -557,21 +475,11 @@ report_faults(CdcReader *r)
 						   (long long) r->null_records)));
 }
 
-/*
- * Read staging into the fold.  Runs one query through SPI as the caller;
- * raises when any row cannot be used.
- */
-void
-cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
-				 CdcReadResult *result)
+static CdcReader *
+make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold)
 {
 	CdcReader  *r = palloc0(sizeof(CdcReader));
-	SPIExecuteOptions options;
-	CdcContext	context = {.target = target, .staging = cols->staging_name};
-	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &context};
-	int			rc;
 
-	memset(result, 0, sizeof(CdcReadResult));
 	r->pub.receiveSlot = receive_slot;
 	r->pub.rStartup = receiver_startup;
 	r->pub.rShutdown = receiver_nothing;
@@ -581,7 +489,6 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	r->cols = cols;
 	r->rule = rule;
 	r->fold = fold;
-	r->result = result;
 	r->call_context = CurrentMemoryContext;
 	r->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply staging row",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -594,15 +501,33 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	if (r->default_op.class == CDC_UNKNOWN)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown value for default_op: \"%s\"", cdc_clip(rule->default_op))));
-	r->gap_bytes = (cols->ncols + 7) / 8;
-	r->gaps = palloc0(r->gap_bytes + 1);
+				 errmsg("unknown value for default_op: \"%s\"", cdc_clip(rule->default_op)),
+				 errhint("Use an op such as 'upsert', 'snapshot' or 'delete'.")));
+	r->gaps = palloc0((cols->ncols + 7) / 8 + 1);
 	r->look_for_gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
 	for (int i = 0; i < cols->ncols; i++)
 		r->look_for_gaps |= cols->cols[i].nmarkers > 0;
 	r->values = palloc0(sizeof(Datum) * cols->event_desc->natts);
 	r->isnull = palloc0(sizeof(bool) * cols->event_desc->natts);
+	return r;
+}
 
+/*
+ * Read staging into the fold.  Runs one query through SPI as the caller;
+ * raises when any row cannot be used.
+ */
+void
+cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
+				 CdcReadResult *result)
+{
+	CdcReader  *r = make_reader(target, cols, rule, fold);
+	SPIExecuteOptions options;
+	CdcContext	context = {.target = target, .staging = cols->staging_name};
+	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &context};
+	int			rc;
+
+	memset(result, 0, sizeof(CdcReadResult));
+	r->result = result;
 	SPI_connect();
 	memset(&options, 0, sizeof(options));
 	options.dest = &r->pub;

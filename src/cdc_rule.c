@@ -66,6 +66,20 @@ names_arg(FunctionCallInfo fcinfo, int arg, const char *param)
 	return names;
 }
 
+/* A name[] argument that must not be empty when given. */
+static List *
+some_names_arg(FunctionCallInfo fcinfo, int arg, const char *param)
+{
+	List	   *names = names_arg(fcinfo, arg, param);
+
+	if (names == NIL && !PG_ARGISNULL(arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s is empty", param),
+				 errhint("Leave it out, or give NULL, for the default.")));
+	return names;
+}
+
 /*
  * An option argument: the index of its value among the given ones, fallback
  * when NULL.
@@ -165,8 +179,8 @@ cdc_rule_from_args(FunctionCallInfo fcinfo, CdcRule *rule)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target and staging are the same relation")));
 
-	rule->key_columns = names_arg(fcinfo, ARG_KEY_COLUMNS, "key_columns");
-	rule->position_columns = names_arg(fcinfo, ARG_POSITION_COLUMNS, "position_columns");
+	rule->key_columns = some_names_arg(fcinfo, ARG_KEY_COLUMNS, "key_columns");
+	rule->position_columns = some_names_arg(fcinfo, ARG_POSITION_COLUMNS, "position_columns");
 	rule->old_key_columns = names_arg(fcinfo, ARG_OLD_KEY_COLUMNS, "old_key_columns");
 	rule->except_columns = names_arg(fcinfo, ARG_EXCEPT_COLUMNS, "except_columns");
 	rule->staging_position = text_arg(fcinfo, ARG_STAGING_POSITION);
