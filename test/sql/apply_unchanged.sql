@@ -199,5 +199,68 @@ DROP TABLE big_event;
 VACUUM big;
 SELECT expect('it does not hang on staging', body, repeat('x', 50000)) FROM big;
 
+--
+-- Partial updates and key moves, in log order: whatever the batches, however a
+-- batch is shuffled and whatever older events it repeats, the target is what
+-- the source's own statements give.
+--
+SET client_min_messages = error;
+CREATE TABLE source (id int PRIMARY KEY, title text, body text);
+CREATE TABLE log (n int PRIMARY KEY, id int, __old_id int, title text, body text, op text, source_position cdc_position);
+CREATE TABLE log_batch (id int, __old_id int, title text, body text, op text, source_position cdc_position);
+CREATE FUNCTION live() RETURNS text LANGUAGE sql AS $$ SELECT rows_of('SELECT id, title, body FROM doc WHERE NOT deleted') $$;
+-- One history of the given length on few keys, and its delivery.
+CREATE FUNCTION history(seed float8, len int, keys int, step int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	k int; dest int; r float8; row source; keep_title boolean; keep_body boolean; at int := 0; upto int;
+BEGIN
+	PERFORM setseed(seed);
+	TRUNCATE source, log, doc;
+	FOR i IN 1 .. len LOOP
+		k := 1 + floor(random() * keys);
+		r := random();
+		SELECT * INTO row FROM source WHERE id = k;
+		IF NOT FOUND THEN
+			row := (k, 'title ' || i, CASE WHEN random() < 0.8 THEN 'body ' || i END);
+			INSERT INTO source SELECT row.*;
+			INSERT INTO log VALUES (i, k, NULL, row.title, row.body, 'c', cdc_position_from_numbers(i));
+		ELSIF r < 0.15 THEN
+			DELETE FROM source WHERE id = k;
+			INSERT INTO log VALUES (i, k, NULL, NULL, NULL, 'd', cdc_position_from_numbers(i));
+		ELSE
+			keep_title := random() < 0.5;
+			keep_body := random() < 0.6;
+			IF NOT keep_title THEN row.title := 'title ' || i; END IF;
+			IF NOT keep_body THEN row.body := CASE WHEN random() < 0.8 THEN 'body ' || i END; END IF;
+			dest := k;
+			IF r > 0.6 THEN
+				SELECT g INTO dest FROM generate_series(1, keys) g WHERE NOT EXISTS (SELECT FROM source WHERE id = g) ORDER BY random() LIMIT 1;
+				dest := coalesce(dest, k);
+			END IF;
+			UPDATE source SET id = dest, title = row.title, body = row.body WHERE id = k;
+			INSERT INTO log VALUES (i, dest, CASE WHEN dest <> k OR random() < 0.5 THEN k END,
+				CASE WHEN keep_title THEN hole() ELSE row.title END, CASE WHEN keep_body THEN hole() ELSE row.body END, 'u', cdc_position_from_numbers(i));
+		END IF;
+	END LOOP;
+	WHILE at < len LOOP
+		upto := at + 1 + floor(random() * step);
+		TRUNCATE log_batch;
+		INSERT INTO log_batch SELECT id, __old_id, title, body, op, source_position FROM
+			(SELECT * FROM log WHERE n > at AND n <= upto
+			 UNION ALL SELECT * FROM log WHERE n > at AND n <= upto AND random() < 0.2
+			 UNION ALL SELECT * FROM log WHERE n <= at AND random() < 0.2) e ORDER BY random();
+		BEGIN
+			PERFORM applied('doc', 'log_batch');
+		EXCEPTION WHEN OTHERS THEN
+			RETURN format('seed %s, %s changes, %s keys, batches to %s: %s', seed, len, keys, step, SQLERRM);
+		END;
+		at := upto;
+	END LOOP;
+	RETURN CASE WHEN live() = rows_of('source') THEN 'as the source'
+		ELSE format('seed %s, %s changes, %s keys, batches to %s: %s but source %s', seed, len, keys, step, live(), rows_of('source')) END;
+END $$;
+SELECT expect('40 changes of 3 to 6 keys in batches up to ' || step, string_agg(DISTINCT history(seed / 100.0, 40, 3 + seed % 4, step), E'\n'), 'as the source')
+FROM generate_series(1, 60) seed, unnest('{1,4,12,40}'::int[]) step GROUP BY step ORDER BY step;
+
 SET client_min_messages = warning;
 DROP SCHEMA apply_unchanged CASCADE;
