@@ -7,10 +7,289 @@
 -- cdc_position: where the source's log put a change
 --------------------------------------------------------------------------
 
+CREATE TYPE cdc_position;
+
+CREATE FUNCTION cdc_position_in(cstring) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_in(cstring) IS 'I/O';
+
+CREATE FUNCTION cdc_position_out(cdc_position) RETURNS cstring
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_out(cdc_position) IS 'I/O';
+
+CREATE FUNCTION cdc_position_recv(internal) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_recv(internal) IS 'I/O';
+
+CREATE FUNCTION cdc_position_send(cdc_position) RETURNS bytea
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_send(cdc_position) IS 'I/O';
+
+CREATE TYPE cdc_position (
+  INPUT = cdc_position_in,
+  OUTPUT = cdc_position_out,
+  RECEIVE = cdc_position_recv,
+  SEND = cdc_position_send,
+  INTERNALLENGTH = VARIABLE,
+  ALIGNMENT = int4,
+  STORAGE = extended
+);
+COMMENT ON TYPE cdc_position IS
+  'place of a change in its source''s log: [epoch@]head[:number..], head a pg_lsn or a number';
+
+CREATE FUNCTION cdc_position_lt(cdc_position, cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_lt(cdc_position, cdc_position) IS 'implementation of < operator';
+
+CREATE FUNCTION cdc_position_le(cdc_position, cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_le(cdc_position, cdc_position) IS 'implementation of <= operator';
+
+CREATE FUNCTION cdc_position_eq(cdc_position, cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_eq(cdc_position, cdc_position) IS 'implementation of = operator';
+
+CREATE FUNCTION cdc_position_ne(cdc_position, cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_ne(cdc_position, cdc_position) IS 'implementation of <> operator';
+
+CREATE FUNCTION cdc_position_ge(cdc_position, cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_ge(cdc_position, cdc_position) IS 'implementation of >= operator';
+
+CREATE FUNCTION cdc_position_gt(cdc_position, cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_gt(cdc_position, cdc_position) IS 'implementation of > operator';
+
+CREATE OPERATOR < (
+  LEFTARG = cdc_position, RIGHTARG = cdc_position, FUNCTION = cdc_position_lt,
+  COMMUTATOR = >, NEGATOR = >=, RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR < (cdc_position, cdc_position) IS 'less than';
+
+CREATE OPERATOR <= (
+  LEFTARG = cdc_position, RIGHTARG = cdc_position, FUNCTION = cdc_position_le,
+  COMMUTATOR = >=, NEGATOR = >, RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR <= (cdc_position, cdc_position) IS 'less than or equal';
+
+CREATE OPERATOR = (
+  LEFTARG = cdc_position, RIGHTARG = cdc_position, FUNCTION = cdc_position_eq,
+  COMMUTATOR = =, NEGATOR = <>, RESTRICT = eqsel, JOIN = eqjoinsel,
+  HASHES, MERGES
+);
+COMMENT ON OPERATOR = (cdc_position, cdc_position) IS 'equal';
+
+CREATE OPERATOR <> (
+  LEFTARG = cdc_position, RIGHTARG = cdc_position, FUNCTION = cdc_position_ne,
+  COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR <> (cdc_position, cdc_position) IS 'not equal';
+
+CREATE OPERATOR >= (
+  LEFTARG = cdc_position, RIGHTARG = cdc_position, FUNCTION = cdc_position_ge,
+  COMMUTATOR = <=, NEGATOR = <, RESTRICT = scalargesel, JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR >= (cdc_position, cdc_position) IS 'greater than or equal';
+
+CREATE OPERATOR > (
+  LEFTARG = cdc_position, RIGHTARG = cdc_position, FUNCTION = cdc_position_gt,
+  COMMUTATOR = <, NEGATOR = <=, RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR > (cdc_position, cdc_position) IS 'greater than';
+
+CREATE FUNCTION cdc_position_cmp(cdc_position, cdc_position) RETURNS integer
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_cmp(cdc_position, cdc_position) IS 'less-equal-greater; a total order that never raises';
+
+CREATE FUNCTION cdc_position_sortsupport(internal) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_sortsupport(internal) IS 'sort support';
+
+CREATE FUNCTION cdc_position_hash(cdc_position) RETURNS integer
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_hash(cdc_position) IS 'hash';
+
+CREATE FUNCTION cdc_position_hash_extended(cdc_position, bigint) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_hash_extended(cdc_position, bigint) IS 'hash with a seed';
+
+CREATE OPERATOR CLASS cdc_position_ops DEFAULT FOR TYPE cdc_position USING btree AS
+  OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+  FUNCTION 1 cdc_position_cmp(cdc_position, cdc_position),
+  FUNCTION 2 cdc_position_sortsupport(internal),
+  FUNCTION 4 btequalimage(oid);
+
+CREATE OPERATOR CLASS cdc_position_ops DEFAULT FOR TYPE cdc_position USING hash AS
+  OPERATOR 1 =,
+  FUNCTION 1 cdc_position_hash(cdc_position),
+  FUNCTION 2 cdc_position_hash_extended(cdc_position, bigint);
+COMMENT ON OPERATOR CLASS cdc_position_ops USING btree IS 'order of positions: kind, epoch, then the parts';
+COMMENT ON OPERATOR CLASS cdc_position_ops USING hash IS 'equality of positions';
+
+CREATE FUNCTION cdc_position_larger(cdc_position, cdc_position) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_larger(cdc_position, cdc_position) IS 'the greater of two';
+
+CREATE FUNCTION cdc_position_smaller(cdc_position, cdc_position) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_smaller(cdc_position, cdc_position) IS 'the lesser of two';
+
+CREATE AGGREGATE max(cdc_position) (
+  SFUNC = cdc_position_larger, STYPE = cdc_position, COMBINEFUNC = cdc_position_larger,
+  SORTOP = >, PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE max(cdc_position) IS 'the greatest position';
+
+CREATE AGGREGATE min(cdc_position) (
+  SFUNC = cdc_position_smaller, STYPE = cdc_position, COMBINEFUNC = cdc_position_smaller,
+  SORTOP = <, PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE min(cdc_position) IS 'the least position';
+
+CREATE FUNCTION cdc_position_from_lsn(pg_lsn) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_from_lsn(pg_lsn) IS 'the position of an LSN alone';
+
+CREATE FUNCTION cdc_position_to_lsn(cdc_position) RETURNS pg_lsn
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_to_lsn(cdc_position) IS
+  'the LSN of a position that has nothing else; an error where parts or the epoch would be lost';
+
+CREATE CAST (pg_lsn AS cdc_position) WITH FUNCTION cdc_position_from_lsn(pg_lsn) AS IMPLICIT;
+CREATE CAST (cdc_position AS pg_lsn) WITH FUNCTION cdc_position_to_lsn(cdc_position) AS ASSIGNMENT;
+
+CREATE FUNCTION cdc_position(
+  lsn pg_lsn, ordinal bigint DEFAULT 0, sub_ordinal bigint DEFAULT 0, epoch bigint DEFAULT 0
+) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position(pg_lsn, bigint, bigint, bigint) IS
+  'an LSN-headed position; NULL for a NULL lsn, other NULLs are 0';
+
+CREATE FUNCTION cdc_position_from_numbers(VARIADIC parts numeric[]) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_from_numbers(numeric[]) IS
+  'a number-headed position of 1 to 8 whole numbers; NULL where a part is NULL';
+
+CREATE FUNCTION cdc_position_with_epoch(pos cdc_position, epoch bigint) RETURNS cdc_position
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_with_epoch(cdc_position, bigint) IS 'the same position in another epoch';
+
+CREATE FUNCTION cdc_position_lsn(pos cdc_position) RETURNS pg_lsn
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_lsn(cdc_position) IS 'the LSN of an LSN-headed position';
+
+CREATE FUNCTION cdc_position_epoch(pos cdc_position) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_epoch(cdc_position) IS 'the epoch, 0 unless given';
+
+CREATE FUNCTION cdc_position_part(pos cdc_position, n integer) RETURNS numeric
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_part(cdc_position, integer) IS
+  'part n, from 1 to 8; part 1 of an LSN-headed position is the LSN as a number, a missing part is 0';
+
+CREATE FUNCTION cdc_position_parts(pos cdc_position) RETURNS numeric[]
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_position_parts(cdc_position) IS 'all parts, without trailing zeros';
+
+CREATE FUNCTION cdc_supersedes(incoming cdc_position, stored cdc_position) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_supersedes(cdc_position, cdc_position) IS
+  'is incoming a real position and newer than stored? never NULL';
+
 --------------------------------------------------------------------------
 -- latest_by_position: the value at the greatest position
 --------------------------------------------------------------------------
 
+CREATE FUNCTION latest_by_position_trans(internal, anyelement, cdc_position) RETURNS internal
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION latest_by_position_trans(internal, anyelement, cdc_position) IS 'aggregate transition function';
+
+CREATE FUNCTION latest_by_position_combine(internal, internal) RETURNS internal
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION latest_by_position_combine(internal, internal) IS 'aggregate combine function';
+
+CREATE FUNCTION latest_by_position_serial(internal) RETURNS bytea
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION latest_by_position_serial(internal) IS 'aggregate serialization function';
+
+CREATE FUNCTION latest_by_position_deserial(bytea, internal) RETURNS internal
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION latest_by_position_deserial(bytea, internal) IS 'aggregate deserialization function';
+
+CREATE FUNCTION latest_by_position_final(internal, anyelement, cdc_position) RETURNS anyelement
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION latest_by_position_final(internal, anyelement, cdc_position) IS 'aggregate final function';
+
+CREATE AGGREGATE latest_by_position(value anyelement, pos cdc_position) (
+  SFUNC = latest_by_position_trans,
+  STYPE = internal,
+  SSPACE = 256,
+  FINALFUNC = latest_by_position_final,
+  FINALFUNC_EXTRA,
+  FINALFUNC_MODIFY = READ_ONLY,
+  COMBINEFUNC = latest_by_position_combine,
+  SERIALFUNC = latest_by_position_serial,
+  DESERIALFUNC = latest_by_position_deserial,
+  PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE latest_by_position(anyelement, cdc_position) IS
+  'the value at the greatest position; a NULL value can win, rows without a position never do';
+
 --------------------------------------------------------------------------
 -- cdc_apply: a staging table of events applied to a target
 --------------------------------------------------------------------------
+
+CREATE TYPE cdc_apply_result AS (
+  events        bigint,
+  inserted      bigint,
+  updated       bigint,
+  deleted       bigint,
+  stale         bigint,
+  duplicate     bigint,
+  superseded    bigint,
+  fenced        bigint,
+  ignored       bigint,
+  truncated     bigint,
+  skipped       boolean,
+  low_position  cdc_position,
+  high_position cdc_position
+);
+COMMENT ON TYPE cdc_apply_result IS
+  'what became of the events of one cdc_apply() call; events is the sum of the counts from inserted to truncated';
+
+CREATE FUNCTION cdc_apply(
+  target             regclass,
+  staging            regclass DEFAULT NULL,
+  key_columns        name[]   DEFAULT NULL,
+  position_columns   name[]   DEFAULT NULL,
+  staging_position   text     DEFAULT NULL,
+  staging_filter     text     DEFAULT NULL,
+  op_column          name     DEFAULT NULL,
+  default_op         text     DEFAULT NULL,
+  delete_flag_column name     DEFAULT NULL,
+  tombstone_column   name     DEFAULT NULL,
+  old_key_columns    name[]   DEFAULT NULL,
+  unchanged_column   name     DEFAULT NULL,
+  except_columns     name[]   DEFAULT NULL,
+  op_map             jsonb    DEFAULT NULL,
+  null_op            text     DEFAULT NULL,
+  unavailable_value  text     DEFAULT NULL,
+  on_unavailable     text     DEFAULT NULL,
+  ignore_nulls       boolean  DEFAULT NULL,
+  snapshot_position  text     DEFAULT NULL,
+  on_tie             text     DEFAULT NULL,
+  on_same_position   text     DEFAULT NULL,
+  on_schema_change   text     DEFAULT NULL,
+  column_positions   name     DEFAULT NULL,
+  consume            text     DEFAULT NULL,
+  expect_events      bigint   DEFAULT NULL,
+  lineage            text     DEFAULT NULL,
+  dry_run            boolean  DEFAULT false,
+  nowait             boolean  DEFAULT false
+) RETURNS cdc_apply_result
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_apply(regclass, regclass, name[], name[], text, text, name, text, name, name,
+  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, bigint,
+  text, boolean, boolean) IS
+  'apply a staging relation of change events to a target table: per key the event with the greatest position wins, and deletes are remembered';

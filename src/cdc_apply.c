@@ -1,0 +1,310 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_apply.c
+ *		cdc_apply(): the phases of one call, in order.
+ *
+ * The work is done elsewhere: arguments in cdc_rule.c, the target in
+ * cdc_target.c and cdc_home.c, columns in cdc_column.c, reading in
+ * cdc_read.c, one winner per key in cdc_fold.c, judging and writing in
+ * cdc_write.c, the truth table in cdc_law.c.
+ *
+ * Locks: ROW EXCLUSIVE on the target (ACCESS SHARE for a dry run), ACCESS
+ * SHARE or ROW EXCLUSIVE on staging, and the target's apply lock, all kept to
+ * the end of the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "cdc_apply.h"
+
+/* columns of cdc_apply_result: the outcomes, and those around them */
+enum
+{
+	RESULT_EVENTS,
+	RESULT_OUTCOMES,
+	RESULT_SKIPPED = RESULT_OUTCOMES + CDC_OUTCOMES,
+	RESULT_LOW,
+	RESULT_HIGH,
+	RESULT_COLUMNS
+};
+
+typedef struct CdcApply
+{
+	CdcRule		rule;
+	Relation	target_rel;
+	Relation	staging_rel;
+	CdcTarget	target;
+	CdcColumns	cols;
+	CdcReadResult read;
+	CdcWriteResult write;
+	bool		skipped;
+} CdcApply;
+
+PG_FUNCTION_INFO_V1(cdc_apply);
+
+/* ---------- 1. relations ---------- */
+
+/* Open a relation that a regclass names; it may be gone, or never have been. */
+static Relation
+open_relation(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel = try_relation_open(relid, lockmode);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return rel;
+}
+
+static void
+open_relations(CdcApply *apply)
+{
+	bool		consume = apply->rule.consume == CDC_CONSUME_DELETE && !apply->rule.dry_run;
+
+	apply->target_rel = open_relation(apply->rule.target,
+									  apply->rule.dry_run ? AccessShareLock : RowExclusiveLock);
+	apply->staging_rel = open_relation(apply->rule.staging,
+									   consume ? RowExclusiveLock : AccessShareLock);
+	switch (apply->staging_rel->rd_rel->relkind)
+	{
+		case RELKIND_RELATION:
+		case RELKIND_PARTITIONED_TABLE:
+		case RELKIND_VIEW:
+		case RELKIND_MATVIEW:
+		case RELKIND_FOREIGN_TABLE:
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("staging \"%s\" cannot be read",
+							cdc_relation_name(apply->staging_rel)),
+					 errdetail("Staging is a table, view, materialized view or foreign table.")));
+	}
+}
+
+/*
+ * Look at the target and take its apply lock before any table lock is kept,
+ * so that who waits for the lock stands in nobody's way.  False: another
+ * apply holds it, and the call does not wait.
+ */
+static bool
+lock_target(CdcApply *apply)
+{
+	Oid			relid = apply->rule.target;
+	Relation	rel = open_relation(relid, AccessShareLock);
+
+	cdc_target_check(rel);
+	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT | ACL_UPDATE,
+								  ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+	relation_close(rel, AccessShareLock);
+	return apply->rule.dry_run || cdc_target_lock(relid, ExclusiveLock, apply->rule.nowait);
+}
+
+static void
+describe(CdcApply *apply)
+{
+	cdc_target_check(apply->target_rel);
+	cdc_target_describe(&apply->target, apply->target_rel, &apply->rule);
+	cdc_columns_map(&apply->cols, &apply->target, apply->staging_rel, &apply->rule);
+}
+
+/* ---------- 2. columns that only staging has ---------- */
+
+static char *
+join_names(List *names)
+{
+	StringInfoData s;
+	ListCell   *lc;
+
+	initStringInfo(&s);
+	foreach(lc, names)
+		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", (char *) lfirst(lc));
+	return s.data;
+}
+
+static void
+append_columns(CdcApply *apply, List *missing)
+{
+	char	   *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
+												  RelationGetRelationName(apply->target_rel));
+
+	/* ALTER TABLE wants the table for itself; its lock stays with us */
+	table_close(apply->target_rel, NoLock);
+	cdc_columns_append(name, apply->staging_rel, missing);
+	apply->target_rel = table_open(apply->rule.target, RowExclusiveLock);
+	describe(apply);
+}
+
+static void
+handle_schema_change(CdcApply *apply)
+{
+	CdcOnSchema option = apply->rule.on_schema_change;
+	List	   *missing;
+
+	if (option == CDC_SCHEMA_IGNORE)
+		return;
+	missing = cdc_columns_missing(&apply->target, &apply->cols, &apply->rule);
+	if (missing == NIL)
+		return;
+	if (option == CDC_SCHEMA_APPEND && !apply->rule.dry_run)
+		append_columns(apply, missing);
+	else if (option == CDC_SCHEMA_FAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("target \"%s\" lacks columns of staging \"%s\"", apply->target.name,
+						apply->cols.staging_name),
+				 errdetail("Missing: %s.", join_names(missing)),
+				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
+	else if (option == CDC_SCHEMA_WARN)
+		ereport(WARNING,
+				(errmsg("columns of staging \"%s\" are not applied: %s", apply->cols.staging_name,
+						join_names(missing)),
+				 errdetail("Target \"%s\" has no such columns.", apply->target.name),
+				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
+}
+
+/* ---------- 3. rights ---------- */
+
+/*
+ * SELECT, INSERT and UPDATE on key, position, applied and tombstone columns,
+ * whatever the batch holds.
+ */
+static void
+begin_target(CdcApply *apply)
+{
+	CdcTarget  *target = &apply->target;
+	Bitmapset  *set = NULL;
+
+#define ADD(attno) set = bms_add_member(set, (attno) - FirstLowInvalidHeapAttributeNumber)
+	for (int i = 0; i < target->nkeys; i++)
+		ADD(target->keys[i].attno);
+	for (int i = 0; i < target->npos; i++)
+		ADD(target->pos_attno[i]);
+	for (int i = 0; i < apply->cols.ncols; i++)
+		ADD(apply->cols.cols[i].attno);
+	ADD(target->tomb_attno);
+#undef ADD
+	cdc_target_begin(target, set, bms_copy(set), bms_copy(set), apply->rule.dry_run);
+}
+
+/* ---------- the result ---------- */
+
+static Datum
+position_datum(const CdcPos *pos, bool *isnull)
+{
+	struct varlena *v;
+
+	*isnull = pos->len == 0;
+	if (*isnull)
+		return (Datum) 0;
+	v = palloc(VARHDRSZ + pos->len);
+	SET_VARSIZE(v, VARHDRSZ + pos->len);
+	memcpy(VARDATA(v), pos->bytes, pos->len);
+	return PointerGetDatum(v);
+}
+
+static Datum
+make_result(FunctionCallInfo fcinfo, CdcApply *apply)
+{
+	TupleDesc	desc;
+	Datum		values[RESULT_COLUMNS];
+	bool		isnull[RESULT_COLUMNS] = {false};
+	int64		sum = 0;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "cdc_apply must return a composite type");
+	apply->write.counts[CDC_IGNORED] += apply->read.ignored;
+	for (int i = 0; i < CDC_OUTCOMES; i++)
+	{
+		sum += apply->write.counts[i];
+		values[RESULT_OUTCOMES + i] = Int64GetDatum(apply->write.counts[i]);
+	}
+	if (sum != apply->read.events)
+		elog(ERROR, "outcomes do not add up to the number of events");
+	values[RESULT_EVENTS] = Int64GetDatum(apply->read.events);
+	values[RESULT_SKIPPED] = BoolGetDatum(apply->skipped);
+	values[RESULT_LOW] = position_datum(&apply->read.low, &isnull[RESULT_LOW]);
+	values[RESULT_HIGH] = position_datum(&apply->read.high, &isnull[RESULT_HIGH]);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, isnull));
+}
+
+/* ---------- the call ---------- */
+
+static void
+run(CdcApply *apply)
+{
+	CdcFold    *fold;
+
+	/* STEP 1: the relations, under the target's apply lock */
+	if (!lock_target(apply))
+	{
+		apply->skipped = true;
+		return;
+	}
+	open_relations(apply);
+	describe(apply);
+
+	/* STEP 2: columns on one side only */
+	handle_schema_change(apply);
+
+	/* STEP 3: the caller's rights, before anything is read */
+	begin_target(apply);
+
+	/* STEP 4: staging, one winner per key */
+	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
+	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
+
+	/* STEP 5: winners judged and written, in a command of their own */
+	CommandCounterIncrement();
+	cdc_target_open(&apply->target, apply->rule.dry_run);
+	cdc_write_winners(&apply->target, &apply->cols, &apply->rule, fold, &apply->write);
+
+	cdc_target_end(&apply->target);
+	CommandCounterIncrement();
+	relation_close(apply->staging_rel, NoLock);
+	table_close(apply->target_rel, NoLock);
+}
+
+Datum
+cdc_apply(PG_FUNCTION_ARGS)
+{
+	CdcApply   *apply = palloc0(sizeof(CdcApply));
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
+	cdc_rule_from_args(fcinfo, &apply->rule);
+	if (!apply->rule.dry_run)
+	{
+		PreventCommandIfReadOnly("cdc_apply()");
+		PreventCommandIfParallelMode("cdc_apply()");
+	}
+
+	/* staging's values may be out of line: keep what they point to */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	run(apply);
+	PopActiveSnapshot();
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return make_result(fcinfo, apply);
+}

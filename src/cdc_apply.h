@@ -1,0 +1,489 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_apply.h
+ *		What the rooms of cdc_apply() share.
+ *
+ * Calls go one way: apply -> rule, target, column, read, fold, write, report;
+ * read -> op, fold; write -> image, law, target, report.  The header comment
+ * of cdc_module.c is the map.
+ *
+ * Locks: the apply lock of the target (cdc_target_lock) is taken before
+ * anything is read and kept to the end of the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CDC_APPLY_H
+#define CDC_APPLY_H
+
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "nodes/execnodes.h"
+#include "utils/jsonb.h"
+#include "utils/relcache.h"
+#include "utils/sortsupport.h"
+
+#include "cdc_compat.h"
+#include "cdc_position.h"
+#include "cdc_value.h"
+
+/* ---------- positions ---------- */
+
+/* A position by value; len 0 is "no position", lower than every real one. */
+typedef struct CdcPos
+{
+	uint8		len;
+	uint8		bytes[CDC_POSITION_MAX_BYTES];
+} CdcPos;
+
+static inline int
+cdc_pos_compare(const uint8 *a, int alen, const uint8 *b, int blen)
+{
+	if (alen == 0 || blen == 0)
+		return (alen > 0) - (blen > 0);
+	return cdc_position_compare(a, alen, b, blen);
+}
+
+/* ---------- the law (cdc_law.c) ---------- */
+
+typedef enum CdcClass
+{
+	CDC_UPSERT,
+	CDC_SNAPSHOT,
+	CDC_DELETE,
+	CDC_RETRACTION,
+	/* these never reach the law */
+	CDC_TRUNCATE,
+	CDC_IGNORE,
+	CDC_UNKNOWN
+} CdcClass;
+
+typedef enum CdcOutcome
+{
+	CDC_INSERTED,
+	CDC_UPDATED,
+	CDC_DELETED,
+	CDC_STALE,
+	CDC_DUPLICATE,
+	CDC_SUPERSEDED,
+	CDC_FENCED,
+	CDC_IGNORED,
+	CDC_TRUNCATED
+} CdcOutcome;
+
+#define CDC_OUTCOMES	(CDC_TRUNCATED + 1)
+
+typedef enum CdcKeyState
+{
+	CDC_KEY_ABSENT,
+	CDC_KEY_TOMBSTONE,
+	CDC_KEY_LIVE
+} CdcKeyState;
+
+/* Up to where a target's keys are decided; without positions: no limit. */
+typedef struct CdcHorizon
+{
+	CdcPos		floor;			/* every key */
+	CdcPos		fence;			/* dead keys */
+} CdcHorizon;
+
+typedef struct CdcVerdict
+{
+	CdcOutcome	outcome;
+	bool		write;			/* the event changes the stored row */
+	bool		compare;		/* duplicate whose image may differ */
+	bool		crossed;		/* an upsert and a delete met at one position */
+} CdcVerdict;
+
+extern CdcVerdict cdc_law_judge(CdcClass class, const uint8 *e, int elen,
+								CdcKeyState state, const CdcPos *stored,
+								const CdcHorizon *horizon);
+
+/* ---------- the rule of a call (cdc_rule.c) ---------- */
+
+typedef enum CdcNullOp
+{
+	CDC_NULL_OP_AUTO, CDC_NULL_OP_READ, CDC_NULL_OP_IGNORE, CDC_NULL_OP_ERROR
+} CdcNullOp;
+
+typedef enum CdcOnUnavailable
+{
+	CDC_UNAVAILABLE_ERROR, CDC_UNAVAILABLE_NULL
+} CdcOnUnavailable;
+
+typedef enum CdcSnapshotPosition
+{
+	CDC_SNAPSHOT_NONE, CDC_SNAPSHOT_EVENT, CDC_SNAPSHOT_BY_KIND
+} CdcSnapshotPosition;
+
+typedef enum CdcOnTie
+{
+	CDC_TIE_ERROR, CDC_TIE_UPSERT
+} CdcOnTie;
+
+typedef enum CdcOnSame
+{
+	CDC_SAME_WARN, CDC_SAME_KEEP, CDC_SAME_REWRITE, CDC_SAME_ERROR
+} CdcOnSame;
+
+typedef enum CdcOnSchema
+{
+	CDC_SCHEMA_WARN, CDC_SCHEMA_IGNORE, CDC_SCHEMA_FAIL, CDC_SCHEMA_APPEND
+} CdcOnSchema;
+
+typedef enum CdcConsume
+{
+	CDC_CONSUME_KEEP, CDC_CONSUME_DELETE
+} CdcConsume;
+
+typedef struct CdcRule
+{
+	Oid			target;
+	Oid			staging;
+	List	   *key_columns;	/* of char *; NIL: the primary key */
+	List	   *position_columns;
+	List	   *old_key_columns;
+	List	   *except_columns;
+	char	   *staging_position;	/* SQL expression or NULL */
+	char	   *staging_filter;
+	char	   *op_column;
+	char	   *default_op;
+	char	   *delete_flag_column;
+	char	   *tombstone_column;
+	char	   *unchanged_column;
+	Jsonb	   *op_map;
+	char	   *unavailable_value;	/* NULL when turned off */
+	CdcNullOp	null_op;
+	CdcOnUnavailable on_unavailable;
+	bool		ignore_nulls;
+	CdcSnapshotPosition snapshot_position;
+	CdcOnTie	on_tie;
+	CdcOnSame	on_same_position;
+	CdcOnSchema on_schema_change;
+	CdcConsume	consume;
+	bool		check_events;	/* expect_events was given */
+	int64		expect_events;
+	bool		dry_run;
+	bool		nowait;
+} CdcRule;
+
+extern void cdc_rule_from_args(FunctionCallInfo fcinfo, CdcRule *rule);
+
+/* ---------- the target (cdc_target.c) ---------- */
+
+/* One key column, as the target's key index sees it. */
+typedef struct CdcKey
+{
+	AttrNumber	attno;			/* in the target */
+	const char *name;
+	Oid			type;
+	int32		typmod;
+	int16		typlen;
+	bool		typbyval;
+	Oid			collation;		/* of the index column */
+	FmgrInfo	equal;
+	Oid			equal_proc;
+	FmgrInfo	hash;			/* fn_oid invalid: see hash_image */
+	bool		hash_image;		/* no hash function, but equal is equal bytes */
+	SortSupportData sort;
+} CdcKey;
+
+/* A relation that rows go to: the target, or one of its partitions. */
+typedef struct CdcLeaf
+{
+	Oid			relid;
+	ResultRelInfo *rri;
+	Relation	index;
+	List	   *arbiters;		/* the key index's OID */
+	IndexScanDesc scan;			/* under the call's snapshot */
+	ScanKey		keys;
+	AttrNumber *attno;			/* target attno - 1 -> attno here */
+	TupleTableSlot *stored;		/* the row found */
+	TupleTableSlot *fresh;		/* the row to write */
+	TupleTableSlot *other;		/* an old key's row, or the row being locked */
+} CdcLeaf;
+
+typedef struct CdcTarget
+{
+	Relation	rel;
+	Oid			relid;
+	const char *name;			/* schema.table, for messages */
+	int			natts;
+	Oid			index;			/* of the target (root) */
+	int			nkeys;
+	CdcKey	   *keys;
+	int			npos;
+	AttrNumber *pos_attno;
+	Oid		   *pos_type;
+	bool		pos_single;		/* one cdc_position column */
+	CdcPositionKind pos_kind;	/* of several columns */
+	AttrNumber	tomb_attno;
+	bool		tomb_time;		/* timestamptz rather than boolean */
+	CdcHorizon	horizon;
+
+	/* executor, from cdc_target_begin on */
+	EState	   *estate;
+	ResultRelInfo *rri;
+	ModifyTableState *mtstate;
+	struct PartitionTupleRouting *routing;	/* partitioned targets */
+	TupleTableSlot *route_slot;
+	struct HTAB *leaves;
+	CdcLeaf    *leaf;			/* the last one used */
+	Snapshot	snapshot;
+	EPQState	epq;
+	ExprState **defaults;		/* by attno - 1; made when first needed */
+	bool	   *default_known;
+	TransitionCaptureState *insert_capture;
+	TransitionCaptureState *update_capture;
+	bool		insert_fired;	/* BEFORE STATEMENT triggers ran */
+	bool		update_fired;
+} CdcTarget;
+
+/* What the target holds for a key. */
+typedef struct CdcStored
+{
+	CdcKeyState state;
+	CdcPos		pos;
+	TupleTableSlot *slot;		/* NULL when absent */
+} CdcStored;
+
+extern Oid	cdc_position_type(void);
+extern void cdc_target_check(Relation rel);
+extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
+extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
+extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
+extern void cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
+							 Bitmapset *updated, bool dry_run);
+extern void cdc_target_open(CdcTarget *target, bool dry_run);
+extern void cdc_target_end(CdcTarget *target);
+extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys);
+extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
+							bool again, TupleTableSlot *slot, CdcStored *stored);
+extern void cdc_refuse_concurrent(void);
+extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len,
+									Datum *values, bool *isnull);
+extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead,
+									 Datum *values, bool *isnull);
+extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull);
+
+/* Assemble a position from column values of the types a position may have. */
+extern void cdc_position_from_columns(int n, const Oid *types, const Datum *values,
+									  const bool *isnull, CdcPos *pos);
+extern void cdc_position_type_of_function(Oid function);
+extern bool cdc_position_type_ok(Oid type, bool first, bool single);
+
+/* ---------- columns (cdc_column.c) ---------- */
+
+/* how a value says that it is not there */
+typedef struct CdcMarker
+{
+	const char *bytes;
+	int			len;
+} CdcMarker;
+
+/* One applied column other than a key. */
+typedef struct CdcColumn
+{
+	const char *name;
+	AttrNumber	attno;			/* in the target */
+	AttrNumber	staging_attno;
+	Oid			source_type;
+	int16		source_len;
+	bool		source_byval;
+	ExprState  *cast;			/* NULL: the staging value as it is */
+	int16		len;			/* of the target's type */
+	bool		byval;
+	int			nmarkers;		/* varlena images that mean "not carried" */
+	CdcMarker  *markers;
+	Oid			marker_elem;	/* one-element array of the marker: its type */
+	bool		marker_jsonb;
+} CdcColumn;
+
+typedef struct CdcColumns
+{
+	Relation	staging;
+	const char *staging_name;
+	int			nkeys;
+	AttrNumber *key_attno;		/* in staging */
+	ExprState **key_cast;
+	int			nold;			/* 0 or nkeys */
+	AttrNumber *old_attno;
+	ExprState **old_cast;
+	int			ncols;
+	CdcColumn  *cols;
+	int			npos;			/* position columns of staging; 0: an expression */
+	AttrNumber *pos_attno;
+	Oid		   *pos_type;
+	AttrNumber	op_attno;		/* 0: none */
+	AttrNumber	flag_attno;
+	AttrNumber	unchanged_attno;
+	TupleDesc	event_desc;		/* keys, columns, old keys */
+	ExprContext *econtext;		/* of the casts */
+	Bitmapset  *used;			/* staging attributes that expressions use */
+} CdcColumns;
+
+extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
+extern void cdc_columns_append(const char *target, Relation staging, List *names);
+extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,
+							const CdcRule *rule);
+extern Oid	cdc_columns_expression(Relation staging, const char *text, const char *param,
+								   Bitmapset **used);
+extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
+
+/* ---------- values that are not carried (cdc_gap.c) ---------- */
+
+extern bool cdc_type_is_text_like(Oid type);
+extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
+extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
+						  const Datum *values, const bool *isnull, uint8 *gaps);
+
+/* ---------- ops (cdc_op.c) ---------- */
+
+typedef struct CdcOp
+{
+	CdcClass	class;
+	bool		second;			/* second half of a before/after pair */
+	bool		frame;			/* wal2json's B and C: ignored when all is NULL */
+} CdcOp;
+
+typedef struct CdcOps CdcOps;
+
+extern CdcOps *cdc_ops_create(Jsonb *op_map, Oid type);
+extern CdcOp cdc_op_decode(CdcOps *ops, Datum value);
+extern CdcOp cdc_op_from_text(CdcOps *ops, const char *text, int len);
+extern char *cdc_op_text(CdcOps *ops, Datum value);
+
+/* ---------- events (cdc_fold.c) ---------- */
+
+/* flags of an event */
+#define CDC_EVENT_SECOND		0x01	/* second half of a pair */
+#define CDC_EVENT_MOVES			0x02	/* carries an old key that differs */
+#define CDC_EVENT_MOVED_AWAY	0x04	/* the delete of an old key; not counted */
+#define CDC_EVENT_PROTECT		0x08	/* MOVED_AWAY whose event needs old values */
+#define CDC_EVENT_TIED_DELETE	0x10	/* an upsert that met a delete */
+#define CDC_EVENT_UNPLACED		0x20	/* its position does not count */
+#define CDC_EVENT_GAPS			0x40	/* has an unchanged bitmap */
+
+/*
+ * One kept event.  After the struct stand its position, the bitmap of columns
+ * it does not carry (with CDC_EVENT_GAPS) and, aligned, its tuple.
+ */
+typedef struct CdcEvent
+{
+	struct CdcEvent *older;		/* next lower event of the key that may be needed */
+	struct CdcEvent *tied;		/* another image at the same place */
+	MinimalTuple tuple;
+	uint8		class;
+	uint8		flags;
+	uint8		poslen;			/* 0: no position */
+	uint8		pos[FLEXIBLE_ARRAY_MEMBER];
+} CdcEvent;
+
+/* where an event stands: nowhere when its position does not count */
+#define cdc_event_place_len(ev) (((ev)->flags & CDC_EVENT_UNPLACED) ? 0 : (ev)->poslen)
+#define cdc_event_gaps(ev) ((ev)->pos + (ev)->poslen)
+
+static inline bool
+cdc_event_carries(const CdcEvent *ev, int col)
+{
+	return (ev->flags & CDC_EVENT_GAPS) == 0 ||
+		(cdc_event_gaps(ev)[col >> 3] & (1 << (col & 7))) == 0;
+}
+
+/* An event as it comes from the reader; nothing in it outlives the row. */
+typedef struct CdcIncoming
+{
+	CdcClass	class;
+	uint8		flags;
+	const CdcPos *pos;
+	const uint8 *gaps;			/* bitmap, or NULL when all is carried */
+	Datum	   *values;			/* by event_desc */
+	bool	   *isnull;
+} CdcIncoming;
+
+typedef struct CdcFold CdcFold;
+
+extern CdcFold *cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
+extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
+extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
+extern CdcEvent **cdc_fold_winners(CdcFold *fold, int64 *count);
+extern int64 cdc_fold_counted(CdcFold *fold);
+extern bool cdc_fold_same_image(CdcFold *fold, const CdcEvent *a, const CdcEvent *b);
+extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isnull);
+
+/* ---------- reading staging (cdc_read.c) ---------- */
+
+typedef struct CdcReadResult
+{
+	int64		events;
+	int64		ignored;
+	CdcPos		low;
+	CdcPos		high;
+} CdcReadResult;
+
+extern void cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
+							 CdcFold *fold, CdcReadResult *result);
+
+/* ---------- the new row (cdc_image.c) ---------- */
+
+typedef struct CdcImage
+{
+	CdcTarget  *target;
+	CdcColumns *cols;
+	CdcFold    *fold;
+	const CdcRule *rule;
+	struct CdcContext *context;
+} CdcImage;
+
+extern void cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
+							 const CdcStored *stored, TupleTableSlot *slot);
+extern void cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
+							 const CdcStored *stored, TupleTableSlot *slot);
+extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
+										const CdcStored *stored);
+extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
+
+/* ---------- writing (cdc_write.c) ---------- */
+
+typedef struct CdcWriteResult
+{
+	int64		counts[CDC_OUTCOMES];
+} CdcWriteResult;
+
+extern void cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
+							  CdcFold *fold, CdcWriteResult *result);
+
+/* ---------- reports (cdc_report.c) ---------- */
+
+/* Longest value that a message shows, in bytes, as in COPY's error context. */
+#define CDC_VALUE_CLIP	100
+
+extern const char *const cdc_outcome_names[CDC_OUTCOMES];
+
+extern char *cdc_relation_name(Relation rel);
+extern char *cdc_clip(const char *text);
+extern char *cdc_pos_text(const uint8 *bytes, int len);
+extern char *cdc_value_text(Oid type, Datum value, bool isnull);
+extern char *cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull);
+extern char *cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols,
+								const CdcEvent *ev);
+
+/* What an error met on the way to a row is said to have met. */
+typedef struct CdcContext
+{
+	const CdcTarget *target;
+	const char *staging;
+	const char *column;			/* being converted, or NULL */
+	Datum	   *keys;			/* NULL: not known yet */
+	bool	   *isnull;
+	const uint8 *pos;
+	int			poslen;
+	bool		tombstone;		/* hint at the side table */
+} CdcContext;
+
+extern void cdc_context_callback(void *arg);
+
+#endif							/* CDC_APPLY_H */

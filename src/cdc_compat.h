@@ -1,0 +1,261 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_compat.h
+ *		Every difference between server majors (15 and later), each in the
+ *		shape of the newest one, so that no other file asks for the version.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CDC_COMPAT_H
+#define CDC_COMPAT_H
+
+#include "postgres.h"
+
+/* ---------- types and aggregates ---------- */
+
+/* 16 moved the varlena macros out of postgres.h and brought soft errors. */
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#include "varatt.h"
+#endif
+
+/* Before 16 there is nobody to hand a soft error to: it is raised. */
+#ifndef ereturn
+#define ereturn(context, dummy_value, ...) \
+	do { \
+		(void) (context); \
+		ereport(ERROR, __VA_ARGS__); \
+		return dummy_value; \
+	} while (0)
+#endif
+
+/* 18 lets a module say its name and version. */
+#ifdef PG_MODULE_MAGIC_EXT
+#define CDC_MODULE_MAGIC(module_name, module_version) \
+	PG_MODULE_MAGIC_EXT(.name = module_name, .version = module_version)
+#else
+#define CDC_MODULE_MAGIC(module_name, module_version) PG_MODULE_MAGIC
+#endif
+
+
+/* ---------- executor ---------- */
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_relation.h"
+#include "utils/rel.h"
+
+/* 18 distinguishes deferrable primary keys by an argument. */
+#if PG_VERSION_NUM >= 180000
+#define cdc_primary_key_index(rel)	RelationGetPrimaryKeyIndex(rel, true)
+#else
+#define cdc_primary_key_index(rel)	RelationGetPrimaryKeyIndex(rel)
+#endif
+
+static inline IndexScanDesc
+cdc_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
+{
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0, 0);
+#elif PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+static inline void
+cdc_check_valid_result_rel(ResultRelInfo *rri, CmdType operation)
+{
+#if PG_VERSION_NUM >= 180000
+	CheckValidResultRel(rri, operation, ONCONFLICT_NONE, NIL);
+#elif PG_VERSION_NUM >= 170000
+	CheckValidResultRel(rri, operation, NIL);
+#else
+	CheckValidResultRel(rri, operation);
+#endif
+}
+
+/*
+ * Enter rel as range table entry 1 of estate and check the caller's rights:
+ * SELECT, INSERT and UPDATE on those columns (offset as in RTEs).  From 16
+ * rights stand apart from the entry.  updated_fired are the columns that an
+ * update is said to set once the check is done: the keys are left out, so
+ * that a row lock stays a NO KEY UPDATE one.
+ */
+static inline void
+cdc_init_range_table(EState *estate, Relation rel, LOCKMODE lockmode, Bitmapset *selected,
+					 Bitmapset *inserted, Bitmapset *updated, Bitmapset *updated_fired)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	AclMode		required = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+
+	rte->rtekind = RTE_RELATION;
+	rte->relid = RelationGetRelid(rel);
+	rte->relkind = rel->rd_rel->relkind;
+	rte->rellockmode = lockmode;
+#if PG_VERSION_NUM >= 160000
+	{
+		List	   *perminfos = NIL;
+		RTEPermissionInfo *perm = addRTEPermissionInfo(&perminfos, rte);
+
+		perm->requiredPerms = required;
+		perm->selectedCols = selected;
+		perm->insertedCols = inserted;
+		perm->updatedCols = updated;
+		ExecCheckPermissions(list_make1(rte), perminfos, true);
+		perm->updatedCols = updated_fired;
+#if PG_VERSION_NUM >= 180000
+		ExecInitRangeTable(estate, list_make1(rte), perminfos, bms_make_singleton(1));
+#else
+		ExecInitRangeTable(estate, list_make1(rte), perminfos);
+#endif
+	}
+#else
+	rte->requiredPerms = required;
+	rte->selectedCols = selected;
+	rte->insertedCols = inserted;
+	rte->updatedCols = updated;
+	ExecCheckRTPerms(list_make1(rte), true);
+	rte->updatedCols = updated_fired;
+	ExecInitRangeTable(estate, list_make1(rte));
+#endif
+}
+
+static inline TupleConversionMap *
+cdc_root_to_leaf_map(ResultRelInfo *rri, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecGetRootToChildMap(rri, estate);
+#else
+	return rri->ri_RootToPartitionMap;
+#endif
+}
+
+/*
+ * Update the row at tid.  *indexes: index entries are due; *summarizing: only
+ * those of summarizing indexes (16 and later).
+ */
+static inline TM_Result
+cdc_table_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid,
+					   Snapshot snapshot, TM_FailureData *failure, bool *indexes,
+					   bool *summarizing)
+{
+	LockTupleMode lockmode;
+	TM_Result	result;
+
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes update;
+
+#if PG_VERSION_NUM >= 190000
+	result = table_tuple_update(rel, tid, slot, cid, 0, snapshot, InvalidSnapshot, true, failure,
+								&lockmode, &update);
+#else
+	result = table_tuple_update(rel, tid, slot, cid, snapshot, InvalidSnapshot, true, failure,
+								&lockmode, &update);
+#endif
+	*indexes = result == TM_Ok && update != TU_None;
+	*summarizing = result == TM_Ok && update == TU_Summarizing;
+#else
+	result = table_tuple_update(rel, tid, slot, cid, snapshot, InvalidSnapshot, true, failure,
+								&lockmode, indexes);
+	*summarizing = false;
+#endif
+	return result;
+}
+
+static inline List *
+cdc_insert_index_tuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate, bool update,
+						bool *conflict, List *arbiters, bool summarizing)
+{
+#if PG_VERSION_NUM >= 190000
+	uint32		flags = 0;
+
+	if (update)
+		flags |= EIIT_IS_UPDATE;
+	if (conflict != NULL)
+		flags |= EIIT_NO_DUPE_ERROR;
+	if (summarizing)
+		flags |= EIIT_ONLY_SUMMARIZING;
+	return ExecInsertIndexTuples(rri, estate, flags, slot, arbiters, conflict);
+#elif PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, update, conflict != NULL, conflict, arbiters,
+								 summarizing);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, update, conflict != NULL, conflict, arbiters);
+#endif
+}
+
+/* Does no row in the way hold slot's key?  Waits for writers in progress. */
+static inline bool
+cdc_check_index_constraints(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate,
+							ItemPointer conflict, List *arbiters)
+{
+#if PG_VERSION_NUM >= 180000
+	ItemPointerData none;
+
+	ItemPointerSetInvalid(&none);
+	return ExecCheckIndexConstraints(rri, slot, estate, conflict, &none, arbiters);
+#else
+	return ExecCheckIndexConstraints(rri, slot, estate, conflict, arbiters);
+#endif
+}
+
+static inline bool
+cdc_before_update_triggers(EState *estate, EPQState *epq, ResultRelInfo *rri, ItemPointer tid,
+						   TupleTableSlot *slot, TM_FailureData *failure)
+{
+#if PG_VERSION_NUM >= 180000
+	TM_Result	result;
+
+	return ExecBRUpdateTriggers(estate, epq, rri, tid, NULL, slot, &result, failure, false);
+#elif PG_VERSION_NUM >= 160000
+	TM_Result	result;
+
+	return ExecBRUpdateTriggers(estate, epq, rri, tid, NULL, slot, &result, failure);
+#else
+	return ExecBRUpdateTriggers(estate, epq, rri, tid, NULL, slot, failure);
+#endif
+}
+
+static inline void
+cdc_epq_init(EPQState *epq, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	EvalPlanQualInit(epq, estate, NULL, NIL, -1, NIL);
+#else
+	EvalPlanQualInit(epq, estate, NULL, NIL, -1);
+#endif
+}
+
+#define cdc_after_update_triggers(estate, rri, tid, slot, recheck, capture) \
+	ExecARUpdateTriggers(estate, rri, NULL, NULL, tid, NULL, slot, recheck, capture, false)
+
+/* 19 wants a hand-made descriptor to be finished. */
+#if PG_VERSION_NUM >= 190000
+#define cdc_finalize_tuple_desc(desc)	TupleDescFinalize(desc)
+#else
+#define cdc_finalize_tuple_desc(desc)	((void) (desc))
+#endif
+
+/* 18 lets a minimal tuple have bytes before it. */
+#if PG_VERSION_NUM >= 180000
+#define cdc_form_minimal_tuple(desc, values, isnull) heap_form_minimal_tuple(desc, values, isnull, 0)
+#else
+#define cdc_form_minimal_tuple(desc, values, isnull) heap_form_minimal_tuple(desc, values, isnull)
+#endif
+
+/* 18 made the bytes unsigned. */
+#if PG_VERSION_NUM >= 180000
+#define cdc_b64_encode(src, len, dst, dstlen) \
+	pg_b64_encode((const uint8 *) (src), len, dst, dstlen)
+#else
+#define cdc_b64_encode(src, len, dst, dstlen)	pg_b64_encode(src, len, dst, dstlen)
+#endif
+
+#endif							/* CDC_COMPAT_H */

@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_gap.c
+ *		Values that an event does not carry.
+ *
+ * An event says so by a list of columns, by a placeholder in the value's
+ * place, or, where the rule says that NULL means "no change", by NULL.  What
+ * stands in for a missing value is found in cdc_image.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/base64.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "cdc_apply.h"
+
+/* ---------- the placeholder ---------- */
+
+static void
+add_marker(CdcColumn *col, char *bytes)
+{
+	col->markers[col->nmarkers].bytes = bytes;
+	col->markers[col->nmarkers++].len = strlen(bytes);
+}
+
+/* The placeholder as a decoder writes it for a column of the target's type. */
+static void
+add_text_markers(CdcColumn *col, Oid target_type, const char *value)
+{
+	int			len = strlen(value);
+
+	add_marker(col, pstrdup(value));
+	if (OidIsValid(get_element_type(target_type)))
+	{
+		add_marker(col, psprintf("{%s}", value));
+		add_marker(col, psprintf("{\"%s\"}", value));
+		add_marker(col, psprintf("[\"%s\"]", value));
+	}
+	else if (target_type == BYTEAOID)
+	{
+		char	   *b64 = palloc0(pg_b64_enc_len(len) + 1);
+		char	   *hex = palloc0(len * 2 + 3);
+
+		(void) cdc_b64_encode(value, len, b64, pg_b64_enc_len(len));
+		add_marker(col, b64);
+		strcpy(hex, "\\x");
+		hex_encode(value, len, hex + 2);
+		add_marker(col, hex);
+	}
+	else if (target_type == JSONOID || target_type == JSONBOID)
+		add_marker(col, psprintf("\"%s\"", value));
+}
+
+bool
+cdc_type_is_text_like(Oid type)
+{
+	char		category;
+	bool		preferred;
+
+	get_type_category_preferred(type, &category, &preferred);
+	return category == TYPCATEGORY_STRING && get_typlen(type) == -1;
+}
+
+/* Work out how the placeholder looks in the staging column of col. */
+void
+cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value)
+{
+	Oid			source = getBaseType(col->source_type);
+	Oid			target = getBaseType(target_type);
+	Oid			elem = get_element_type(source);
+
+	if (value == NULL)
+		return;
+	col->markers = palloc(sizeof(CdcMarker) * 4);	/* add_text_markers adds no more */
+	if (cdc_type_is_text_like(source))
+		add_text_markers(col, target, value);
+	else if (source == BYTEAOID)
+		add_marker(col, pstrdup(value));
+	else if (source == JSONOID)
+		add_marker(col, psprintf("\"%s\"", value));
+	else if (source == JSONBOID)
+		col->marker_jsonb = true;
+	else if (OidIsValid(elem) && (cdc_type_is_text_like(elem) || elem == BYTEAOID))
+		col->marker_elem = elem;
+	if (col->marker_jsonb || OidIsValid(col->marker_elem))
+		add_marker(col, pstrdup(value));
+}
+
+static bool
+varlena_is_marker(const CdcColumn *col, struct varlena *v)
+{
+	/* a placeholder is short: it is never compressed or out of line */
+	if (VARATT_IS_EXTENDED(v) && !VARATT_IS_SHORT(v))
+		return false;
+	for (int i = 0; i < col->nmarkers; i++)
+		if (VARSIZE_ANY_EXHDR(v) == col->markers[i].len &&
+			memcmp(VARDATA_ANY(v), col->markers[i].bytes, col->markers[i].len) == 0)
+			return true;
+	return false;
+}
+
+/* Is the (non-null) staging value the placeholder for "not carried"? */
+static bool
+is_marker(const CdcColumn *col, Datum value)
+{
+	struct varlena *v;
+
+	if (col->nmarkers == 0)
+		return false;
+	v = (struct varlena *) DatumGetPointer(value);
+	if (!col->marker_jsonb && !OidIsValid(col->marker_elem))
+		return varlena_is_marker(col, v);
+	if (VARATT_IS_EXTERNAL_ONDISK(v) || VARATT_IS_COMPRESSED(v))
+		return false;
+	if (col->marker_jsonb)
+	{
+		Jsonb	   *jb = DatumGetJsonbP(value);
+		JsonbValue	scalar;
+
+		return JB_ROOT_IS_SCALAR(jb) && JsonbExtractScalar(&jb->root, &scalar) &&
+			scalar.type == jbvString && scalar.val.string.len == col->markers[0].len &&
+			memcmp(scalar.val.string.val, col->markers[0].bytes, col->markers[0].len) == 0;
+	}
+	else
+	{
+		ArrayType  *array = DatumGetArrayTypeP(value);
+		Datum	   *elems;
+		bool	   *nulls;
+		int			n;
+
+		if (ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != 1)
+			return false;
+		deconstruct_array(array, col->marker_elem, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
+		return n == 1 && !nulls[0] &&
+			varlena_is_marker(col, (struct varlena *) DatumGetPointer(elems[0]));
+	}
+}
+
+/* ---------- one row ---------- */
+
+static void
+set_gap(uint8 *gaps, int col, bool *any)
+{
+	gaps[col >> 3] |= 1 << (col & 7);
+	*any = true;
+}
+
+static void
+gaps_by_name(CdcColumns *cols, uint8 *gaps, const char *name, int len, bool *any)
+{
+	for (int i = 0; i < cols->ncols; i++)
+		if (strlen(cols->cols[i].name) == len && memcmp(cols->cols[i].name, name, len) == 0)
+			set_gap(gaps, i, any);
+}
+
+/* The list of columns that an event says it does not carry. */
+static void
+gaps_from_list(CdcColumns *cols, Oid type, Datum value, uint8 *gaps, bool *any)
+{
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+
+	if (type == JSONBOID)
+	{
+		Jsonb	   *jb = DatumGetJsonbP(value);
+		JsonbIterator *it;
+		JsonbIteratorToken tok;
+		JsonbValue	v;
+
+		if (!JB_ROOT_IS_ARRAY(jb) || JB_ROOT_IS_SCALAR(jb))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("a list of unchanged columns is not a JSON array: %s",
+							cdc_value_text(type, value, false))));
+		it = JsonbIteratorInit(&jb->root);
+		while ((tok = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+			if (tok == WJB_ELEM && v.type == jbvString)
+				gaps_by_name(cols, gaps, v.val.string.val, v.val.string.len, any);
+		return;
+	}
+	if (type == NAMEARRAYOID)
+		deconstruct_array(DatumGetArrayTypeP(value), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+						  &elems, &nulls, &n);
+	else
+		deconstruct_array(DatumGetArrayTypeP(value), TEXTOID, -1, false, TYPALIGN_INT,
+						  &elems, &nulls, &n);
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			continue;
+		if (type == NAMEARRAYOID)
+			gaps_by_name(cols, gaps, NameStr(*DatumGetName(elems[i])),
+						 strlen(NameStr(*DatumGetName(elems[i]))), any);
+		else
+			gaps_by_name(cols, gaps, VARDATA_ANY(DatumGetPointer(elems[i])),
+						 VARSIZE_ANY_EXHDR(DatumGetPointer(elems[i])), any);
+	}
+}
+
+/*
+ * Find the columns that a staging row does not carry: those of its list
+ * (NULL: none), those with the placeholder and, with ignore_nulls, NULLs.
+ * values and isnull are by applied column.  Sets bits in gaps; false when the
+ * row carries all.
+ */
+bool
+cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
+			  const Datum *values, const bool *isnull, uint8 *gaps)
+{
+	bool		any = false;
+
+	memset(gaps, 0, (cols->ncols + 7) / 8);
+	if (list != NULL)
+		gaps_from_list(cols, list_type, *list, gaps, &any);
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		if (isnull[i])
+		{
+			if (ignore_nulls)
+				set_gap(gaps, i, &any);
+		}
+		else if (is_marker(&cols->cols[i], values[i]))
+			set_gap(gaps, i, &any);
+	}
+	return any;
+}

@@ -1,0 +1,435 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_home.c
+ *		The target while rows go to it: executor state, partitions, and the
+ *		row that is stored for a key.
+ *
+ * A row is read without a lock, at the call's snapshot, which is taken after
+ * the apply lock; who writes it (cdc_write.c) finds out there whether it is
+ * still the row that was judged.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tupconvert.h"
+#include "catalog/index.h"
+#include "catalog/partition.h"
+#include "catalog/pg_type.h"
+#include "executor/execPartition.h"
+#include "executor/nodeModifyTable.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "cdc_apply.h"
+
+typedef struct LeafEntry
+{
+	Oid			relid;
+	CdcLeaf    *leaf;
+} LeafEntry;
+
+/* ---------- begin and end ---------- */
+
+static void
+begin_routing(CdcTarget *target)
+{
+	ModifyTableState *mtstate = makeNode(ModifyTableState);
+	HASHCTL		ctl;
+
+	/* as COPY does: a bare node, since routing only looks at these fields */
+	mtstate->ps.plan = NULL;
+	mtstate->ps.state = target->estate;
+	mtstate->operation = CMD_INSERT;
+	mtstate->mt_nrels = 1;
+	mtstate->resultRelInfo = target->rri;
+	mtstate->rootResultRelInfo = target->rri;
+	target->mtstate = mtstate;
+
+	if (target->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		target->routing = ExecSetupPartitionTupleRouting(target->estate, target->rel);
+		target->route_slot = MakeSingleTupleTableSlot(RelationGetDescr(target->rel),
+													  &TTSOpsVirtual);
+	}
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(LeafEntry);
+	ctl.hcxt = target->estate->es_query_cxt;
+	target->leaves = hash_create("cdc_apply leaves", 16, &ctl,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+static void
+begin_captures(CdcTarget *target)
+{
+	TriggerDesc *triggers = target->rel->trigdesc;
+
+	target->insert_capture = MakeTransitionCaptureState(triggers, target->relid, CMD_INSERT);
+	target->update_capture = MakeTransitionCaptureState(triggers, target->relid, CMD_UPDATE);
+}
+
+/*
+ * Check the caller's rights and set up the executor.  The column sets are
+ * offset as in range table entries; updated_fired is updated without keys.
+ */
+void
+cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
+				 Bitmapset *updated, bool dry_run)
+{
+	EState	   *estate = CreateExecutorState();
+	Bitmapset  *fired = bms_copy(updated);
+	MemoryContext old;
+
+	target->estate = estate;
+	old = MemoryContextSwitchTo(estate->es_query_cxt);
+	for (int i = 0; i < target->nkeys; i++)
+		fired = bms_del_member(fired, target->keys[i].attno - FirstLowInvalidHeapAttributeNumber);
+	cdc_init_range_table(estate, target->rel, dry_run ? AccessShareLock : RowExclusiveLock, selected,
+						 inserted, updated, fired);
+
+	target->rri = makeNode(ResultRelInfo);
+	ExecInitResultRelation(estate, target->rri, 1);
+	if (!dry_run)
+	{
+		cdc_check_valid_result_rel(target->rri, CMD_INSERT);
+		cdc_check_valid_result_rel(target->rri, CMD_UPDATE);
+	}
+	target->defaults = palloc0(sizeof(ExprState *) * target->natts);
+	target->default_known = palloc0(sizeof(bool) * target->natts);
+	MemoryContextSwitchTo(old);
+}
+
+/* Start reading and writing rows, at the latest snapshot. */
+void
+cdc_target_open(CdcTarget *target, bool dry_run)
+{
+	EState	   *estate = target->estate;
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	target->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(target->snapshot);
+	estate->es_snapshot = target->snapshot;
+	estate->es_output_cid = GetCurrentCommandId(!dry_run);
+	if (!dry_run)
+	{
+		ExecOpenIndices(target->rri, true);
+		begin_captures(target);
+	}
+	begin_routing(target);
+	cdc_epq_init(&target->epq, estate);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+close_leaf(CdcLeaf *leaf)
+{
+	index_endscan(leaf->scan);
+	index_close(leaf->index, NoLock);
+	ExecClearTuple(leaf->stored);
+	ExecClearTuple(leaf->other);
+}
+
+/* Close what cdc_target_open opened.  After-triggers have been run already. */
+void
+cdc_target_end(CdcTarget *target)
+{
+	EState	   *estate = target->estate;
+	HASH_SEQ_STATUS seq;
+	LeafEntry  *entry;
+
+	if (target->snapshot != NULL)
+	{
+		hash_seq_init(&seq, target->leaves);
+		while ((entry = hash_seq_search(&seq)) != NULL)
+			close_leaf(entry->leaf);
+		EvalPlanQualEnd(&target->epq);
+	}
+	ExecResetTupleTable(estate->es_tupleTable, false);
+	if (target->routing != NULL)
+	{
+		ExecDropSingleTupleTableSlot(target->route_slot);
+		ExecCleanupTupleRouting(target->mtstate, target->routing);
+	}
+	ExecCloseResultRelations(estate);
+	ExecCloseRangeTableRelations(estate);
+	if (target->snapshot != NULL)
+	{
+		PopActiveSnapshot();
+		UnregisterSnapshot(target->snapshot);
+	}
+	FreeExecutorState(estate);
+}
+
+/* ---------- leaves ---------- */
+
+/* Where each column of the target stands in the leaf. */
+static AttrNumber *
+leaf_attnos(CdcTarget *target, ResultRelInfo *rri)
+{
+	AttrNumber *attno = palloc0(sizeof(AttrNumber) * target->natts);
+	TupleConversionMap *map = NULL;
+
+	if (rri != target->rri)
+		map = cdc_root_to_leaf_map(rri, target->estate);
+	if (map == NULL)
+		for (int i = 0; i < target->natts; i++)
+			attno[i] = i + 1;
+	else
+		for (int i = 0; i < map->attrMap->maplen; i++)
+			if (map->attrMap->attnums[i] > 0)
+				attno[map->attrMap->attnums[i] - 1] = i + 1;
+	return attno;
+}
+
+static void
+prepare_speculation(CdcLeaf *leaf)
+{
+	ResultRelInfo *rri = leaf->rri;
+
+	for (int i = 0; i < rri->ri_NumIndices; i++)
+		if (RelationGetRelid(rri->ri_IndexRelationDescs[i]) == RelationGetRelid(leaf->index) &&
+			rri->ri_IndexRelationInfo[i]->ii_UniqueOps == NULL)
+			BuildSpeculativeIndexInfo(rri->ri_IndexRelationDescs[i], rri->ri_IndexRelationInfo[i]);
+}
+
+static CdcLeaf *
+make_leaf(CdcTarget *target, ResultRelInfo *rri)
+{
+	EState	   *estate = target->estate;
+	Relation	rel = rri->ri_RelationDesc;
+	CdcLeaf    *leaf = palloc0(sizeof(CdcLeaf));
+	Oid			index = target->index;
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("partition \"%s\" is not a table", cdc_relation_name(rel)),
+				 errdetail("Events can be applied to partitions that are ordinary tables only.")));
+	if (rri != target->rri)
+		index = index_get_partition(rel, target->index);
+	if (!OidIsValid(index))
+		elog(ERROR, "partition %u has no index for %u", RelationGetRelid(rel), target->index);
+
+	leaf->relid = RelationGetRelid(rel);
+	leaf->rri = rri;
+	leaf->attno = leaf_attnos(target, rri);
+	leaf->index = index_open(index, AccessShareLock);
+	leaf->arbiters = list_make1_oid(index);
+	leaf->stored = table_slot_create(rel, &estate->es_tupleTable);
+	leaf->fresh = table_slot_create(rel, &estate->es_tupleTable);
+	leaf->other = table_slot_create(rel, &estate->es_tupleTable);
+	leaf->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		CdcKey	   *key = &target->keys[i];
+
+		ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
+							   key->collation, key->equal_proc, (Datum) 0);
+	}
+	leaf->scan = cdc_index_beginscan(rel, leaf->index, target->snapshot, target->nkeys);
+	prepare_speculation(leaf);
+	return leaf;
+}
+
+/* The leaf that a key belongs to; an error as in INSERT where there is none. */
+CdcLeaf *
+cdc_target_leaf(CdcTarget *target, const Datum *keys)
+{
+	EState	   *estate = target->estate;
+	ResultRelInfo *rri = target->rri;
+	LeafEntry  *entry;
+	bool		found;
+	Oid			relid;
+	MemoryContext old;
+
+	if (target->routing != NULL)
+	{
+		TupleTableSlot *slot = target->route_slot;
+
+		ExecClearTuple(slot);
+		memset(slot->tts_isnull, true, sizeof(bool) * target->natts);
+		for (int i = 0; i < target->nkeys; i++)
+		{
+			slot->tts_values[target->keys[i].attno - 1] = keys[i];
+			slot->tts_isnull[target->keys[i].attno - 1] = false;
+		}
+		ExecStoreVirtualTuple(slot);
+		rri = ExecFindPartition(target->mtstate, target->rri, target->routing, slot, estate);
+	}
+	relid = RelationGetRelid(rri->ri_RelationDesc);
+	if (target->leaf != NULL && target->leaf->relid == relid)
+		return target->leaf;
+
+	entry = hash_search(target->leaves, &relid, HASH_FIND, &found);
+	if (!found)
+	{
+		CdcLeaf    *leaf;
+
+		old = MemoryContextSwitchTo(estate->es_query_cxt);
+		leaf = make_leaf(target, rri);
+		MemoryContextSwitchTo(old);
+		entry = hash_search(target->leaves, &relid, HASH_ENTER, &found);
+		entry->leaf = leaf;
+	}
+	return target->leaf = entry->leaf;
+}
+
+/* ---------- the stored row ---------- */
+
+/*
+ * Under REPEATABLE READ and SERIALIZABLE a row that the transaction's
+ * snapshot does not show must not decide anything.
+ */
+static void
+check_visible(CdcLeaf *leaf, TupleTableSlot *slot)
+{
+	bool		isnull;
+	Datum		xmin;
+
+	if (!IsolationUsesXactSnapshot() ||
+		table_tuple_satisfies_snapshot(leaf->rri->ri_RelationDesc, slot, GetTransactionSnapshot()))
+		return;
+	xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+	if (!TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
+		cdc_refuse_concurrent();
+}
+
+void
+cdc_refuse_concurrent(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/* Look the key of leaf->keys up at a snapshot of its own. */
+static bool
+find_at(CdcTarget *target, CdcLeaf *leaf, Snapshot snapshot, TupleTableSlot *slot)
+{
+	IndexScanDesc scan = cdc_index_beginscan(leaf->rri->ri_RelationDesc, leaf->index, snapshot,
+											 target->nkeys);
+	bool		found;
+
+	index_rescan(scan, leaf->keys, target->nkeys, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	index_endscan(scan);
+	return found;
+}
+
+static void
+read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcStored *stored)
+{
+	Datum		values[CDC_POSITION_MAX_PARTS];
+	bool		isnull[CDC_POSITION_MAX_PARTS];
+	Datum		dead;
+	bool		dead_null;
+
+	for (int i = 0; i < target->npos; i++)
+		values[i] = slot_getattr(slot, leaf->attno[target->pos_attno[i] - 1], &isnull[i]);
+	cdc_position_from_columns(target->npos, target->pos_type, values, isnull, &stored->pos);
+
+	dead = slot_getattr(slot, leaf->attno[target->tomb_attno - 1], &dead_null);
+	if (dead_null || (!target->tomb_time && !DatumGetBool(dead)))
+		stored->state = CDC_KEY_LIVE;
+	else
+		stored->state = CDC_KEY_TOMBSTONE;
+	stored->slot = slot;
+}
+
+/*
+ * Find the row of a key in its leaf, into slot (leaf->stored or another slot
+ * of the leaf's shape).  again: at a snapshot of this moment rather than the
+ * call's, after somebody else was seen to write the key.
+ */
+void
+cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
+				TupleTableSlot *slot, CdcStored *stored)
+{
+	bool		found;
+
+	for (int i = 0; i < target->nkeys; i++)
+		leaf->keys[i].sk_argument = keys[i];
+	if (again)
+	{
+		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+		found = find_at(target, leaf, snapshot, slot);
+		UnregisterSnapshot(snapshot);
+	}
+	else
+	{
+		/* the scan outlives the row: what it allocates on the way must too */
+		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+
+		index_rescan(leaf->scan, leaf->keys, target->nkeys, NULL, 0);
+		found = index_getnext_slot(leaf->scan, ForwardScanDirection, slot);
+		MemoryContextSwitchTo(old);
+	}
+	if (found)
+	{
+		check_visible(leaf, slot);
+		read_state(target, leaf, slot, stored);
+		return;
+	}
+	/* gone, but the transaction's snapshot still shows it */
+	if (IsolationUsesXactSnapshot() && find_at(target, leaf, GetTransactionSnapshot(), slot))
+		cdc_refuse_concurrent();
+	ExecClearTuple(slot);
+	stored->state = CDC_KEY_ABSENT;
+	stored->pos.len = 0;
+	stored->slot = NULL;
+}
+
+/* Mark a row that is being built as dead or live. */
+void
+cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead, Datum *values, bool *isnull)
+{
+	int			col = leaf->attno[target->tomb_attno - 1] - 1;
+
+	if (target->tomb_time)
+	{
+		isnull[col] = !dead;
+		values[col] = dead ? TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()) : (Datum) 0;
+	}
+	else
+	{
+		isnull[col] = false;
+		values[col] = BoolGetDatum(dead);
+	}
+}
+
+/*
+ * The default of a target's column, evaluated now, in the current memory
+ * context; NULL where it has none.
+ */
+Datum
+cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull)
+{
+	ExprContext *econtext = GetPerTupleExprContext(target->estate);
+
+	if (!target->default_known[attno - 1])
+	{
+		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+		Expr	   *expr = NULL;
+
+		if (TupleDescAttr(RelationGetDescr(target->rel), attno - 1)->attgenerated == '\0')
+			expr = (Expr *) build_column_default(target->rel, attno);
+		if (expr != NULL)
+			target->defaults[attno - 1] = ExecInitExpr(expression_planner(expr), NULL);
+		target->default_known[attno - 1] = true;
+		MemoryContextSwitchTo(old);
+	}
+	if (target->defaults[attno - 1] == NULL)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
+	return ExecEvalExpr(target->defaults[attno - 1], econtext, isnull);
+}

@@ -1,0 +1,399 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_image.c
+ *		The row that an event leaves: its own values, those it does not carry,
+ *		defaults, and the last values of a deleted row.
+ *
+ * Values are built in the current memory context, which the writer resets per
+ * row.  Values of the stored row are taken as they are, so that a TOAST
+ * pointer is reused.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+
+#include "cdc_apply.h"
+
+/* where a value was found */
+typedef enum Found
+{
+	FOUND_NOWHERE,
+	FOUND_VALUE,
+	FOUND_STORED				/* the stored row of the event's own key has it */
+} Found;
+
+/* The event's value of column col, converted to the target's type. */
+static Datum
+event_column(CdcImage *image, const CdcEvent *ev, int col, bool *isnull)
+{
+	CdcColumns *cols = image->cols;
+	CdcColumn  *c = &cols->cols[col];
+	Datum		value = cdc_event_value(cols, ev, cols->nkeys + col + 1, isnull);
+
+	if (c->cast == NULL)
+		return value;
+	image->context->column = c->name;
+	value = cdc_column_convert(cols, c->cast, value, isnull);
+	image->context->column = NULL;
+	return value;
+}
+
+static bool
+kills(const CdcEvent *ev)
+{
+	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
+}
+
+static bool
+newer_than(const CdcEvent *ev, const uint8 *pos, int len)
+{
+	return cdc_pos_compare(ev->pos, cdc_event_place_len(ev), pos, len) > 0;
+}
+
+/*
+ * The events and the stored row of the key that ev's row had before: events
+ * below ev only.  The row is read at the call's snapshot, which shows none of
+ * the call's own writes.
+ */
+static const CdcEvent *
+before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stored)
+{
+	CdcColumns *cols = image->cols;
+	Datum	   *keys = palloc(sizeof(Datum) * cols->nkeys);
+	const CdcEvent *older;
+	bool		isnull;
+
+	for (int i = 0; i < cols->nkeys; i++)
+		keys[i] = cdc_event_value(cols, ev, cols->nkeys + cols->ncols + i + 1, &isnull);
+	older = cdc_fold_lookup(image->fold, keys);
+	while (older != NULL && !newer_than(ev, older->pos, cdc_event_place_len(older)))
+		older = older->older;
+	*leaf = cdc_target_leaf(image->target, keys);
+	cdc_target_find(image->target, *leaf, keys, false, (*leaf)->other, stored);
+	return older;
+}
+
+/*
+ * Find column col for an event that does not carry it: in the next older
+ * event of the key that is newer than the stored row, never across a delete,
+ * else in the stored row; after a key move, at the old key.
+ */
+static Found
+find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored,
+		   Datum *value, bool *isnull)
+{
+	const CdcColumn *c = &image->cols->cols[col];
+	const CdcEvent *moved = NULL;
+	const CdcEvent *older = ev->older;
+	CdcLeaf    *leaf = NULL;
+	CdcStored	there = *stored;
+
+	if (ev->flags & CDC_EVENT_MOVES)
+		older = before_move(image, moved = ev, &leaf, &there);
+	while (older != NULL && (there.state == CDC_KEY_ABSENT ||
+							 newer_than(older, there.pos.bytes, there.pos.len)))
+	{
+		if (kills(older))
+			return FOUND_NOWHERE;
+		if (cdc_event_carries(older, col))
+		{
+			*value = event_column(image, older, col, isnull);
+			return FOUND_VALUE;
+		}
+		if (older->flags & CDC_EVENT_MOVES)
+			older = before_move(image, moved = older, &leaf, &there);
+		else
+			older = older->older;
+	}
+	if (there.state != CDC_KEY_LIVE)
+		return FOUND_NOWHERE;
+	if (moved == NULL)
+		return FOUND_STORED;
+	if (!newer_than(moved, there.pos.bytes, there.pos.len))
+		return FOUND_NOWHERE;
+	/* the slot is used again by the next search: take the value along */
+	*value = slot_getattr(there.slot, leaf->attno[c->attno - 1], isnull);
+	if (!*isnull)
+		*value = datumCopy(*value, c->byval, c->len);
+	return FOUND_VALUE;
+}
+
+static void
+refuse_unavailable(CdcImage *image, const CdcEvent *ev, const CdcColumn *c)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("value of column \"%s\" is unavailable for key %s", c->name,
+					cdc_event_key_text(image->target, image->cols, ev)),
+			 errdetail("The event at position %s does not carry it, and neither an older event nor the stored row has it.",
+					   cdc_pos_text(ev->pos, ev->poslen)),
+			 errhint("Deliver the events that carry it, take a new snapshot of the row, or set on_unavailable => 'null'.")));
+}
+
+/* Set column col of an upsert that does not carry it. */
+static void
+fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcStored *stored,
+		 Datum *values, bool *isnull)
+{
+	CdcColumns *cols = image->cols;
+	CdcColumn  *c = &cols->cols[col];
+	int			at = leaf->attno[c->attno - 1] - 1;
+	bool		null;
+
+	switch (find_value(image, ev, col, stored, &values[at], &isnull[at]))
+	{
+		case FOUND_VALUE:
+			return;
+		case FOUND_STORED:
+			values[at] = slot_getattr(stored->slot, at + 1, &isnull[at]);
+			return;
+		case FOUND_NOWHERE:
+			break;
+	}
+	(void) cdc_event_value(cols, ev, cols->nkeys + col + 1, &null);
+	if (image->rule->ignore_nulls && null)
+		values[at] = cdc_target_default(image->target, c->attno, &isnull[at]);
+	else if (image->rule->on_unavailable == CDC_UNAVAILABLE_ERROR)
+		refuse_unavailable(image, ev, c);
+	else
+		isnull[at] = true;
+}
+
+/* Start a row of leaf from the stored row, or from defaults. */
+static void
+start_row(CdcImage *image, CdcLeaf *leaf, const CdcStored *stored, bool inherit,
+		  TupleTableSlot *slot)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(slot);
+	if (inherit)
+	{
+		slot_getallattrs(stored->slot);
+		memcpy(slot->tts_values, stored->slot->tts_values, sizeof(Datum) * natts);
+		memcpy(slot->tts_isnull, stored->slot->tts_isnull, sizeof(bool) * natts);
+		return;
+	}
+	memset(slot->tts_values, 0, sizeof(Datum) * natts);
+	memset(slot->tts_isnull, true, sizeof(bool) * natts);
+}
+
+static bool
+is_fed(CdcImage *image, AttrNumber attno)
+{
+	CdcTarget  *target = image->target;
+
+	for (int i = 0; i < image->cols->ncols; i++)
+		if (image->cols->cols[i].attno == attno)
+			return true;
+	for (int i = 0; i < target->nkeys; i++)
+		if (target->keys[i].attno == attno)
+			return true;
+	for (int i = 0; i < target->npos; i++)
+		if (target->pos_attno[i] == attno)
+			return true;
+	return attno == target->tomb_attno;
+}
+
+/* Columns that no event feeds get their defaults. */
+static void
+put_defaults(CdcImage *image, CdcLeaf *leaf, TupleTableSlot *slot)
+{
+	TupleDesc	desc = RelationGetDescr(image->target->rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		int			at = leaf->attno[i] - 1;
+
+		if (TupleDescAttr(desc, i)->attisdropped || TupleDescAttr(desc, i)->attgenerated != '\0' ||
+			is_fed(image, i + 1))
+			continue;
+		slot->tts_values[at] = cdc_target_default(image->target, i + 1, &slot->tts_isnull[at]);
+	}
+}
+
+/* Write the key, in an update only where its image differs. */
+static void
+put_key(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, bool inherit, TupleTableSlot *slot)
+{
+	for (int i = 0; i < image->target->nkeys; i++)
+	{
+		CdcKey	   *key = &image->target->keys[i];
+		int			at = leaf->attno[key->attno - 1] - 1;
+		bool		isnull;
+		Datum		value = cdc_event_value(image->cols, ev, i + 1, &isnull);
+
+		if (inherit && !slot->tts_isnull[at] &&
+			datum_image_eq(slot->tts_values[at], value, key->typbyval, key->typlen))
+			continue;
+		slot->tts_values[at] = value;
+		slot->tts_isnull[at] = false;
+	}
+}
+
+/*
+ * Build into slot the row that an upsert or snapshot row leaves.  A live
+ * stored row is the base; a revived or new row inherits nothing.
+ */
+void
+cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored,
+				 TupleTableSlot *slot)
+{
+	CdcTarget  *target = image->target;
+	CdcColumns *cols = image->cols;
+	bool		inherit = stored->state == CDC_KEY_LIVE;
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+
+	start_row(image, leaf, stored, inherit, slot);
+	if (!inherit)
+		put_defaults(image, leaf, slot);
+	put_key(image, leaf, ev, stored->state != CDC_KEY_ABSENT && inherit, slot);
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		int			at = leaf->attno[cols->cols[i].attno - 1] - 1;
+
+		if (cdc_event_carries(ev, i))
+			values[at] = event_column(image, ev, i, &isnull[at]);
+		else
+			fill_gap(image, leaf, ev, i, stored, values, isnull);
+	}
+	cdc_target_put_position(target, leaf, ev->pos, cdc_event_place_len(ev), values, isnull);
+	cdc_target_put_tombstone(target, leaf, false, values, isnull);
+	ExecStoreVirtualTuple(slot);
+}
+
+/* A NULL where the column allows none becomes the column's default. */
+static void
+avoid_null(CdcImage *image, CdcLeaf *leaf, AttrNumber attno, TupleTableSlot *slot)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(image->target->rel), attno - 1);
+	int			at = leaf->attno[attno - 1] - 1;
+	bool		domain = get_typtype(att->atttypid) == TYPTYPE_DOMAIN;
+
+	if (!slot->tts_isnull[at] || (!att->attnotnull && !domain))
+		return;
+	slot->tts_values[at] = cdc_target_default(image->target, attno, &slot->tts_isnull[at]);
+	if (domain && slot->tts_isnull[at])
+		domain_check((Datum) 0, true, att->atttypid, NULL, NULL);
+}
+
+/* The next older upsert that is newer than the stored row, or NULL. */
+static const CdcEvent *
+last_upsert(const CdcEvent *ev, const CdcStored *stored)
+{
+	for (ev = ev->older; ev != NULL; ev = ev->older)
+	{
+		if (stored->state != CDC_KEY_ABSENT &&
+			!newer_than(ev, stored->pos.bytes, stored->pos.len))
+			return NULL;
+		if (!kills(ev))
+			return ev;
+	}
+	return NULL;
+}
+
+/*
+ * Build into slot the tombstone that a delete leaves in the row, with the
+ * last values known: those of the next older upsert of the batch, else the
+ * stored row's, else the event's own.
+ */
+void
+cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored,
+				 TupleTableSlot *slot)
+{
+	CdcTarget  *target = image->target;
+	CdcColumns *cols = image->cols;
+	bool		exists = stored->state != CDC_KEY_ABSENT;
+	const CdcEvent *last = last_upsert(ev, stored);
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+
+	start_row(image, leaf, stored, exists, slot);
+	if (!exists)
+	{
+		put_defaults(image, leaf, slot);
+		put_key(image, leaf, ev, false, slot);
+	}
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		int			at = leaf->attno[cols->cols[i].attno - 1] - 1;
+		Datum		value;
+		bool		null;
+
+		if (last != NULL && cdc_event_carries(last, i))
+			values[at] = event_column(image, last, i, &isnull[at]);
+		else if (last != NULL &&
+				 find_value(image, last, i, stored, &value, &null) == FOUND_VALUE)
+		{
+			values[at] = value;
+			isnull[at] = null;
+		}
+		else if (!exists && last == NULL && cdc_event_carries(ev, i))
+		{
+			(void) cdc_event_value(cols, ev, cols->nkeys + i + 1, &null);
+			if (!null)
+				values[at] = event_column(image, ev, i, &isnull[at]);
+		}
+		if (!exists)
+			avoid_null(image, leaf, cols->cols[i].attno, slot);
+	}
+	cdc_target_put_position(target, leaf, ev->pos, cdc_event_place_len(ev), values, isnull);
+	cdc_target_put_tombstone(target, leaf, true, values, isnull);
+	ExecStoreVirtualTuple(slot);
+}
+
+/*
+ * The first column in which an event's image differs from the stored row,
+ * NULL when none does.  Columns that it does not carry are skipped.
+ */
+const char *
+cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
+{
+	for (int i = 0; i < image->cols->ncols; i++)
+	{
+		CdcColumn  *c = &image->cols->cols[i];
+		bool		anull,
+					bnull;
+		Datum		a,
+					b;
+
+		if (!cdc_event_carries(ev, i))
+			continue;
+		a = event_column(image, ev, i, &anull);
+		b = slot_getattr(stored->slot, leaf->attno[c->attno - 1], &bnull);
+		if (anull != bnull || (!anull && !datum_image_eq(a, b, c->byval, c->len)))
+			return c->name;
+	}
+	return NULL;
+}
+
+/* Would two events with other staging images also be stored differently? */
+bool
+cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b)
+{
+	for (int i = 0; i < image->cols->ncols; i++)
+	{
+		CdcColumn  *c = &image->cols->cols[i];
+		bool		anull,
+					bnull;
+		Datum		avalue,
+					bvalue;
+
+		if (cdc_event_carries(a, i) != cdc_event_carries(b, i))
+			return true;
+		if (!cdc_event_carries(a, i))
+			continue;
+		avalue = event_column(image, a, i, &anull);
+		bvalue = event_column(image, b, i, &bnull);
+		if (anull != bnull || (!anull && !datum_image_eq(avalue, bvalue, c->byval, c->len)))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_module.c
+ *		Where a reader starts: the module's magic block and the map of src/.
+ *
+ * For one key, the change with the greatest source-log position wins,
+ * whatever the order, number of times or batches in which changes arrive.
+ *
+ *	cdc_compat.h	differences between server majors, and nothing else
+ *	cdc_position	parse, print, pack, compare on plain C values: a pure core
+ *	cdc_value.h		a position as a Datum
+ *	cdc_type		SQL face of the type: in and out, operators, casts, pieces
+ *	cdc_source		positions out of what each source calls its coordinates
+ *	cdc_aggregate	latest_by_position
+ *	cdc_law			the truth table: what an event does to a stored row
+ *	cdc_op			what a source calls insert, update, delete ..
+ *	cdc_rule		the rule of a call: its parameters, read and checked
+ *	cdc_target		what a target must be; its lock, key and law columns
+ *	cdc_poscol		positions spread over columns
+ *	cdc_home		the target while rows go to it; the row stored for a key
+ *	cdc_expr		expressions that a user gives over a staging row
+ *	cdc_column		which staging column goes into which target column, and how
+ *	cdc_gap			values that an event does not carry
+ *	cdc_read		staging read: rows become events
+ *	cdc_fold		one winner per key of a batch
+ *	cdc_image		the row that an event leaves
+ *	cdc_write		winners judged and written; concurrent changes
+ *	cdc_report		names of outcomes, values and context of messages
+ *	cdc_apply		the SQL entry point: phases in order, the result row
+ *
+ * Calls go one way: apply -> rule target home column read fold write report;
+ * read -> op gap fold column; write -> home law image report;
+ * image -> home fold column; everything -> position; position -> postgres.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "cdc_compat.h"
+
+CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);

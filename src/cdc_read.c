@@ -1,0 +1,548 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_read.c
+ *		Staging read: one generated query whose rows become events.
+ *
+ * The query is a plain SELECT, or with consume => 'delete' one DELETE ..
+ * RETURNING, run as the caller.  Each row is classified, its key and position
+ * are worked out, and the event is offered to the fold.  Rows that are no
+ * event are counted; rows that make the batch unusable are counted too, and
+ * refused together at the end, so that the message can say how many they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "cdc_apply.h"
+
+/* rows that cannot be used, with one of them as an example */
+typedef struct CdcFaults
+{
+	int64		count;
+	char	   *value;			/* the op */
+	char	   *example;
+} CdcFaults;
+
+typedef struct CdcReader
+{
+	DestReceiver pub;
+	CdcTarget  *target;
+	CdcColumns *cols;
+	const CdcRule *rule;
+	CdcFold    *fold;
+	CdcReadResult *result;
+	CdcOps	   *ops;
+	CdcOp		default_op;
+	MemoryContext row_context;
+	MemoryContext call_context;
+	CdcContext *context;
+	/* where the query's columns stand, -1: not selected */
+	int			op_at,
+				flag_at,
+				unchanged_at,
+				key_at,
+				col_at,
+				old_at;
+	Oid			flag_type;
+	Oid			unchanged_type;
+	bool		look_for_gaps;
+	uint8	   *gaps;
+	Datum	   *values;			/* of the event in hand */
+	bool	   *isnull;
+	bool		kind_known;
+	CdcPositionKind kind;
+	int64		null_records;
+	CdcFaults	bad_op,
+				null_key,
+				null_position,
+				truncates;
+} CdcReader;
+
+/* ---------- the query ---------- */
+
+static void
+add_column(StringInfo sql, Relation rel, AttrNumber attno)
+{
+	appendStringInfo(sql, "%s%s", sql->len > 0 ? ", " : "",
+					 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel),
+															attno - 1)->attname)));
+}
+
+/* Build the query and note where its columns stand. */
+static char *
+build_query(CdcReader *r)
+{
+	CdcColumns *cols = r->cols;
+	Relation	rel = cols->staging;
+	char	   *from = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												  RelationGetRelationName(rel));
+	bool		consume = r->rule->consume == CDC_CONSUME_DELETE && !r->rule->dry_run;
+	StringInfoData list;
+	StringInfoData sql;
+	int			n = cols->npos;
+
+	initStringInfo(&list);
+	if (r->rule->staging_position != NULL)
+		appendStringInfo(&list, "(%s\n)", r->rule->staging_position);
+	else
+		for (int i = 0; i < cols->npos; i++)
+			add_column(&list, rel, cols->pos_attno[i]);
+
+#define ADD(at, attno) \
+	do { \
+		(at) = -1; \
+		if ((attno) != 0) \
+		{ \
+			add_column(&list, rel, attno); \
+			(at) = n++; \
+		} \
+	} while (0)
+	ADD(r->op_at, cols->op_attno);
+	ADD(r->flag_at, cols->flag_attno);
+	ADD(r->unchanged_at, cols->unchanged_attno);
+#undef ADD
+	r->key_at = n;
+	for (int i = 0; i < cols->nkeys; i++, n++)
+		add_column(&list, rel, cols->key_attno[i]);
+	r->col_at = n;
+	for (int i = 0; i < cols->ncols; i++, n++)
+		add_column(&list, rel, cols->cols[i].staging_attno);
+	r->old_at = n;
+	for (int i = 0; i < cols->nold; i++, n++)
+		add_column(&list, rel, cols->old_attno[i]);
+
+	initStringInfo(&sql);
+	if (consume)
+		appendStringInfo(&sql, "DELETE FROM %s", from);
+	else
+		appendStringInfo(&sql, "SELECT %s FROM %s", list.data, from);
+	if (r->rule->staging_filter != NULL)
+		appendStringInfo(&sql, " WHERE (%s\n)", r->rule->staging_filter);
+	if (consume)
+		appendStringInfo(&sql, " RETURNING %s", list.data);
+	return sql.data;
+}
+
+/* ---------- one row ---------- */
+
+static bool
+all_null(const TupleTableSlot *slot, int from, int n)
+{
+	for (int i = from; i < from + n; i++)
+		if (!slot->tts_isnull[i])
+			return false;
+	return true;
+}
+
+/* The row's key as staging has it, for an example in a message. */
+static char *
+row_text(CdcReader *r, TupleTableSlot *slot)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfoString(&s, "key ");
+	for (int i = 0; i < r->cols->nkeys; i++)
+		appendStringInfo(&s, "%s%s=%s", i > 0 ? ", " : "", r->target->keys[i].name,
+						 cdc_value_text(TupleDescAttr(slot->tts_tupleDescriptor,
+													  r->key_at + i)->atttypid,
+										slot->tts_values[r->key_at + i],
+										slot->tts_isnull[r->key_at + i]));
+	appendStringInfoString(&s, ", position ");
+	for (int i = 0; i < r->cols->npos; i++)
+		appendStringInfo(&s, "%s%s", i > 0 ? ":" : "",
+						 cdc_value_text(TupleDescAttr(slot->tts_tupleDescriptor, i)->atttypid,
+										slot->tts_values[i], slot->tts_isnull[i]));
+	return s.data;
+}
+
+static void
+note_fault(CdcReader *r, CdcFaults *faults, TupleTableSlot *slot)
+{
+	if (faults->count++ == 0)
+		faults->example = MemoryContextStrdup(r->call_context, row_text(r, slot));
+}
+
+static bool
+flag_is_set(CdcReader *r, Datum value)
+{
+	char	   *word;
+	bool		set;
+
+	switch (r->flag_type)
+	{
+		case BOOLOID:
+			return DatumGetBool(value);
+		case INT2OID:
+			return DatumGetInt16(value) != 0;
+		case INT4OID:
+			return DatumGetInt32(value) != 0;
+		case INT8OID:
+			return DatumGetInt64(value) != 0;
+	}
+	word = TextDatumGetCString(value);
+	if (!parse_bool(word, &set))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid delete flag in column \"%s\": \"%s\"",
+						r->rule->delete_flag_column, cdc_clip(word)),
+				 errhint("Use true, false, t, f, 1 or 0.")));
+	return set;
+}
+
+/*
+ * What is this row?  CDC_IGNORE for rows that are no event (counted by the
+ * caller), CDC_UNKNOWN where the fault has been noted.
+ */
+static CdcOp
+classify(CdcReader *r, TupleTableSlot *slot, bool placed)
+{
+	CdcOp		op = r->default_op;
+	bool		flag_null = r->flag_at < 0 || slot->tts_isnull[r->flag_at];
+	bool		op_null = r->op_at < 0 || slot->tts_isnull[r->op_at];
+	bool		empty = all_null(slot, r->col_at, r->cols->ncols);
+
+	if (!flag_null && flag_is_set(r, slot->tts_values[r->flag_at]))
+	{
+		op.class = CDC_DELETE;
+		op.second = op.frame = false;
+		return op;
+	}
+	if (op_null && !placed && empty && r->rule->default_op == NULL &&
+		(r->op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
+		 r->rule->null_op == CDC_NULL_OP_IGNORE))
+	{
+		/* a Kafka record without a value, which follows a delete */
+		r->null_records++;
+		op.class = CDC_IGNORE;
+		return op;
+	}
+	if (!op_null)
+	{
+		op = cdc_op_decode(r->ops, slot->tts_values[r->op_at]);
+		if (op.frame && empty && all_null(slot, r->key_at, r->cols->nkeys))
+			op.class = CDC_IGNORE;
+	}
+	else if (r->op_at >= 0 && r->rule->default_op == NULL)
+	{
+		op.class = CDC_SNAPSHOT;
+		if (r->rule->null_op == CDC_NULL_OP_IGNORE ||
+			(r->rule->null_op == CDC_NULL_OP_AUTO && empty && !placed))
+			op.class = CDC_IGNORE;
+		else if (r->rule->null_op == CDC_NULL_OP_ERROR)
+			op.class = CDC_UNKNOWN;
+	}
+	if (op.class == CDC_UNKNOWN)
+	{
+		if (r->bad_op.value == NULL)
+			r->bad_op.value = MemoryContextStrdup(r->call_context, op_null ? "NULL" :
+												  cdc_op_text(r->ops, slot->tts_values[r->op_at]));
+		if (r->bad_op.count == 0 ||
+			strcmp(r->bad_op.value, op_null ? "NULL" :
+				   cdc_op_text(r->ops, slot->tts_values[r->op_at])) == 0)
+			note_fault(r, &r->bad_op, slot);
+	}
+	return op;
+}
+
+/* Convert n staging values into values[to..], naming the key column on error. */
+static void
+convert_keys(CdcReader *r, TupleTableSlot *slot, int from, ExprState **casts, int to)
+{
+	for (int i = 0; i < r->cols->nkeys; i++)
+	{
+		r->isnull[to + i] = slot->tts_isnull[from + i];
+		r->values[to + i] = slot->tts_values[from + i];
+		if (casts[i] == NULL)
+			continue;
+		r->context->column = r->target->keys[i].name;
+		r->values[to + i] = cdc_column_convert(r->cols, casts[i], slot->tts_values[from + i],
+											   &r->isnull[to + i]);
+		r->context->column = NULL;
+	}
+}
+
+/* Does the row carry an old key that differs?  Leaves it in the values. */
+static bool
+key_moves(CdcReader *r, TupleTableSlot *slot)
+{
+	int			n = r->cols->nkeys;
+	int			to = n + r->cols->ncols;
+	bool		moves = false;
+
+	if (r->cols->nold == 0 || all_null(slot, r->old_at, n))
+	{
+		for (int i = 0; i < r->cols->nold; i++)
+			r->isnull[to + i] = true;
+		return false;
+	}
+	convert_keys(r, slot, r->old_at, r->cols->old_cast, to);
+	for (int i = 0; i < n; i++)
+	{
+		CdcKey	   *key = &r->target->keys[i];
+
+		if (r->isnull[to + i])
+		{
+			/* this part of the key did not change */
+			r->values[to + i] = r->values[i];
+			r->isnull[to + i] = false;
+		}
+		else if (!DatumGetBool(FunctionCall2Coll(&key->equal, key->collation, r->values[to + i],
+												 r->values[i])))
+			moves = true;
+	}
+	return moves;
+}
+
+static void
+note_position(CdcReader *r, const CdcPos *pos)
+{
+	CdcReadResult *result = r->result;
+	CdcPositionKind kind = cdc_position_kind_of(pos->bytes);
+
+	if (!r->kind_known)
+	{
+		r->kind = kind;
+		r->kind_known = true;
+	}
+	else if (r->kind != kind)
+		cdc_refuse_mixed_kinds(psprintf("staging \"%s\"", r->cols->staging_name));
+	if (result->low.len == 0 ||
+		cdc_pos_compare(pos->bytes, pos->len, result->low.bytes, result->low.len) < 0)
+		result->low = *pos;
+	if (cdc_pos_compare(pos->bytes, pos->len, result->high.bytes, result->high.len) > 0)
+		result->high = *pos;
+}
+
+/* Does the position of a snapshot row count? */
+static bool
+snapshot_placed(CdcReader *r, const CdcPos *pos)
+{
+	if (r->rule->snapshot_position != CDC_SNAPSHOT_BY_KIND)
+		return r->rule->snapshot_position == CDC_SNAPSHOT_EVENT;
+	return pos->len > 0 && cdc_position_kind_of(pos->bytes) == CDC_POSITION_NUMBER;
+}
+
+static void
+read_row(CdcReader *r, TupleTableSlot *slot)
+{
+	CdcColumns *cols = r->cols;
+	CdcIncoming in;
+	CdcPos		pos;
+	CdcOp		op;
+
+	slot_getallattrs(slot);
+	r->result->events++;
+	cdc_position_from_columns(cols->npos, cols->pos_type, slot->tts_values, slot->tts_isnull, &pos);
+	op = classify(r, slot, pos.len > 0);
+	if (op.class == CDC_UNKNOWN)
+		return;
+	if (op.class == CDC_IGNORE)
+	{
+		r->result->ignored++;
+		return;
+	}
+	if (op.class == CDC_TRUNCATE)
+	{
+		note_fault(r, &r->truncates, slot);
+		return;
+	}
+
+	r->context->pos = pos.bytes;
+	r->context->poslen = pos.len;
+	convert_keys(r, slot, r->key_at, cols->key_cast, 0);
+	for (int i = 0; i < cols->nkeys; i++)
+		if (r->isnull[i])
+		{
+			note_fault(r, &r->null_key, slot);
+			return;
+		}
+	if (pos.len == 0 && op.class != CDC_SNAPSHOT)
+	{
+		note_fault(r, &r->null_position, slot);
+		return;
+	}
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		r->values[cols->nkeys + i] = slot->tts_values[r->col_at + i];
+		r->isnull[cols->nkeys + i] = slot->tts_isnull[r->col_at + i];
+	}
+
+	in.class = op.class;
+	in.flags = op.second ? CDC_EVENT_SECOND : 0;
+	in.pos = &pos;
+	in.values = r->values;
+	in.isnull = r->isnull;
+	in.gaps = NULL;
+	if (r->look_for_gaps &&
+		cdc_gaps_find(cols, r->unchanged_type,
+					  r->unchanged_at >= 0 && !slot->tts_isnull[r->unchanged_at] ?
+					  &slot->tts_values[r->unchanged_at] : NULL,
+					  r->rule->ignore_nulls, r->values + cols->nkeys, r->isnull + cols->nkeys,
+					  r->gaps))
+		in.gaps = r->gaps;
+	if (key_moves(r, slot))
+		in.flags |= CDC_EVENT_MOVES;
+	if (op.class == CDC_SNAPSHOT && !snapshot_placed(r, &pos))
+		in.flags |= CDC_EVENT_UNPLACED;
+	if (pos.len > 0)
+		note_position(r, &pos);
+	cdc_fold_offer(r->fold, &in);
+}
+
+static bool
+receive_slot(TupleTableSlot *slot, DestReceiver *self)
+{
+	CdcReader  *r = (CdcReader *) self;
+	MemoryContext old = MemoryContextSwitchTo(r->row_context);
+
+	read_row(r, slot);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(r->row_context);
+	return true;
+}
+
+static void
+receiver_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
+{
+	CdcReader  *r = (CdcReader *) self;
+
+	if (r->flag_at >= 0)
+		r->flag_type = getBaseType(TupleDescAttr(typeinfo, r->flag_at)->atttypid);
+	if (r->unchanged_at >= 0)
+		r->unchanged_type = getBaseType(TupleDescAttr(typeinfo, r->unchanged_at)->atttypid);
+}
+
+static void
+receiver_nothing(DestReceiver *self)
+{
+}
+
+/* ---------- faults ---------- */
+
+static void
+report_faults(CdcReader *r)
+{
+	const char *staging = r->cols->staging_name;
+
+	if (r->bad_op.count > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown op \"%s\" in staging \"%s\"", cdc_clip(r->bad_op.value), staging),
+				 errdetail("Rows: %lld, one with %s.", (long long) r->bad_op.count,
+						   r->bad_op.example),
+				 errhint("Say what it means in op_map, for example '{\"%s\": \"ignore\"}'.",
+						 cdc_clip(r->bad_op.value))));
+	if (r->null_key.count > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("NULL in the key of events in staging \"%s\"", staging),
+				 errdetail("Rows: %lld, one with %s.", (long long) r->null_key.count,
+						   r->null_key.example),
+				 errhint("Every event must carry the whole key of the target; see the source's replica identity or message key.")));
+	if (r->null_position.count > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("events without a position in staging \"%s\"", staging),
+				 errdetail("Rows: %lld, one with %s.", (long long) r->null_position.count,
+						   r->null_position.example),
+				 errhint("Only snapshot rows may lack a position; NULL and 0/0 are none.")));
+	if (r->truncates.count > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("truncate events in staging \"%s\" need an attached target", staging),
+				 errdetail("Rows: %lld, one with %s.",
+						   (long long) r->truncates.count, r->truncates.example),
+				 errhint("Keep them out with staging_filter, or map them to 'ignore' in op_map.")));
+	if (r->rule->check_events && r->result->events != r->rule->expect_events)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("staging \"%s\" has another number of events than expected", staging),
+				 errdetail("It has %lld, expect_events is %lld.", (long long) r->result->events,
+						   (long long) r->rule->expect_events)));
+	if (r->null_records > 0)
+		ereport(WARNING,
+				(errmsg("records without op, position and values in staging \"%s\" were ignored",
+						staging),
+				 errdetail("Records: %lld. Kafka null-value records look so; they follow a delete event.",
+						   (long long) r->null_records)));
+}
+
+static CdcReader *
+make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold)
+{
+	CdcReader  *r = palloc0(sizeof(CdcReader));
+
+	r->pub.receiveSlot = receive_slot;
+	r->pub.rStartup = receiver_startup;
+	r->pub.rShutdown = receiver_nothing;
+	r->pub.rDestroy = receiver_nothing;
+	r->pub.mydest = DestTuplestore;	/* SPI has its own ideas about the others */
+	r->target = target;
+	r->cols = cols;
+	r->rule = rule;
+	r->fold = fold;
+	r->call_context = CurrentMemoryContext;
+	r->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply staging row",
+										   ALLOCSET_DEFAULT_SIZES);
+	r->ops = cdc_ops_create(rule->op_map, cols->op_attno == 0 ? InvalidOid :
+							TupleDescAttr(RelationGetDescr(cols->staging),
+										  cols->op_attno - 1)->atttypid);
+	r->default_op.class = CDC_UPSERT;
+	if (rule->default_op != NULL)
+		r->default_op = cdc_op_from_text(r->ops, rule->default_op, strlen(rule->default_op));
+	if (r->default_op.class == CDC_UNKNOWN)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown value for default_op: \"%s\"", cdc_clip(rule->default_op)),
+				 errhint("Use an op such as 'upsert', 'snapshot' or 'delete'.")));
+	r->gaps = palloc0((cols->ncols + 7) / 8 + 1);
+	r->look_for_gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
+	for (int i = 0; i < cols->ncols; i++)
+		r->look_for_gaps |= cols->cols[i].nmarkers > 0;
+	r->values = palloc0(sizeof(Datum) * cols->event_desc->natts);
+	r->isnull = palloc0(sizeof(bool) * cols->event_desc->natts);
+	return r;
+}
+
+/*
+ * Read staging into the fold.  Runs one query through SPI as the caller;
+ * raises when any row cannot be used.
+ */
+void
+cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
+				 CdcReadResult *result)
+{
+	CdcReader  *r = make_reader(target, cols, rule, fold);
+	SPIExecuteOptions options;
+	CdcContext	context = {.target = target, .staging = cols->staging_name};
+	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &context};
+	int			rc;
+
+	memset(result, 0, sizeof(CdcReadResult));
+	r->result = result;
+	SPI_connect();
+	memset(&options, 0, sizeof(options));
+	options.dest = &r->pub;
+	r->context = &context;
+	{
+		char	   *sql = build_query(r);
+
+		error_context_stack = &callback;
+		rc = SPI_execute_extended(sql, &options);
+		error_context_stack = callback.previous;
+	}
+	if (rc < 0)
+		elog(ERROR, "reading staging failed: %s", SPI_result_code_string(rc));
+	SPI_finish();
+	MemoryContextDelete(r->row_context);
+	report_faults(r);
+}

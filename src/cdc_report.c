@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_report.c
+ *		Names, values and context for messages.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "cdc_apply.h"
+
+/* indexed by CdcOutcome; also the names of the result columns */
+const char *const cdc_outcome_names[CDC_OUTCOMES] = {
+	[CDC_INSERTED] = "inserted",
+	[CDC_UPDATED] = "updated",
+	[CDC_DELETED] = "deleted",
+	[CDC_STALE] = "stale",
+	[CDC_DUPLICATE] = "duplicate",
+	[CDC_SUPERSEDED] = "superseded",
+	[CDC_FENCED] = "fenced",
+	[CDC_IGNORED] = "ignored",
+	[CDC_TRUNCATED] = "truncated",
+};
+
+StaticAssertDecl(lengthof(cdc_outcome_names) == CDC_OUTCOMES,
+				 "every outcome has a name");
+
+/* schema.table, as messages name a relation */
+char *
+cdc_relation_name(Relation rel)
+{
+	return psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
+					RelationGetRelationName(rel));
+}
+
+/* The text, cut to CDC_VALUE_CLIP bytes at a character's end. */
+char *
+cdc_clip(const char *text)
+{
+	int			len = strlen(text);
+	int			keep;
+
+	if (len <= CDC_VALUE_CLIP)
+		return pstrdup(text);
+	keep = pg_mbcliplen(text, len, CDC_VALUE_CLIP);
+	return psprintf("%.*s...", keep, text);
+}
+
+char *
+cdc_pos_text(const uint8 *bytes, int len)
+{
+	CdcPosition p;
+	char		text[CDC_POSITION_MAX_TEXT];
+
+	if (len == 0 || !cdc_position_unpack(bytes, len, &p))
+		return pstrdup("none");
+	cdc_position_print(&p, text);
+	return pstrdup(text);
+}
+
+char *
+cdc_value_text(Oid type, Datum value, bool isnull)
+{
+	Oid			output;
+	bool		varlena;
+
+	if (isnull)
+		return pstrdup("null");
+	getTypeOutputInfo(type, &output, &varlena);
+	return cdc_clip(OidOutputFunctionCall(output, value));
+}
+
+/* (a, b)=(1, 2), as the server's own messages write a key */
+char *
+cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfoChar(&s, '(');
+	for (int i = 0; i < target->nkeys; i++)
+		appendStringInfo(&s, "%s%s", i > 0 ? ", " : "", target->keys[i].name);
+	appendStringInfoString(&s, ")=(");
+	for (int i = 0; i < target->nkeys; i++)
+		appendStringInfo(&s, "%s%s", i > 0 ? ", " : "",
+						 cdc_value_text(target->keys[i].type, keys[i], isnull && isnull[i]));
+	appendStringInfoChar(&s, ')');
+	return s.data;
+}
+
+char *
+cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols, const CdcEvent *ev)
+{
+	Datum	   *keys = palloc(sizeof(Datum) * target->nkeys);
+	bool	   *isnull = palloc(sizeof(bool) * target->nkeys);
+
+	for (int i = 0; i < target->nkeys; i++)
+		keys[i] = cdc_event_value(cols, ev, i + 1, &isnull[i]);
+	return cdc_key_text(target, keys, isnull);
+}
+
+void
+cdc_refuse_mixed_kinds(const char *where)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("cannot compare an LSN-headed position with a number-headed one"),
+			 errdetail("Both kinds were met in %s.", where),
+			 errhint("Positions of one target must come from one log; make them of one kind in staging_position.")));
+}
+
+/*
+ * Error context while a row is in hand: staging, key, position, column.  A
+ * tombstone that cannot stand in the target's row gets its hint here, since
+ * the failing check is the server's own.
+ */
+void
+cdc_context_callback(void *arg)
+{
+	CdcContext *ctx = (CdcContext *) arg;
+
+	StringInfoData where;
+
+	if (ctx->keys == NULL && ctx->column == NULL)
+		return;
+	if (ctx->tombstone)
+		errhint("The delete of a key never seen cannot be remembered in the target's row: its other columns are not known. Give them defaults that pass the checks, or keep tombstones in a side table.");
+	initStringInfo(&where);
+	if (ctx->keys != NULL)
+		appendStringInfo(&where, ", key %s", cdc_key_text(ctx->target, ctx->keys, ctx->isnull));
+	if (ctx->pos != NULL)
+		appendStringInfo(&where, ", position %s", cdc_pos_text(ctx->pos, ctx->poslen));
+	if (ctx->column != NULL)
+		appendStringInfo(&where, ", column \"%s\"", ctx->column);
+	errcontext("cdc_apply from \"%s\"%s", ctx->staging, where.data);
+}

@@ -1,0 +1,411 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_target.c
+ *		The target: what it must be, its lock, its key index, its position and
+ *		tombstone columns, and the row that it holds for a key.
+ *
+ * Catalogs are read here only.  Writing is in cdc_write.c.
+ *
+ * Locks: cdc_target_lock takes an object lock of the extension's own on the
+ * target (class pg_class, sub-object CDC_LOCK_SUBID), kept to the end of the
+ * transaction: it serializes applies of one target and blocks nobody else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "access/tupconvert.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "executor/execPartition.h"
+#include "executor/nodeModifyTable.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+
+#include "cdc_apply.h"
+
+/* Tells the extension's lock on a relation from any other object lock. */
+#define CDC_LOCK_SUBID	0x0CDC
+
+/*
+ * Refuse what cannot be a target.  Rights are checked by cdc_target_begin.
+ */
+void
+cdc_target_check(Relation rel)
+{
+	char		kind = rel->rd_rel->relkind;
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("target \"%s\" is not a table", cdc_relation_name(rel)),
+				 errdetail("Events can be applied to ordinary and partitioned tables only.")));
+	if (kind == RELKIND_RELATION && rel->rd_rel->relhassubclass &&
+		has_subclass(RelationGetRelid(rel)) &&
+		find_inheritance_children(RelationGetRelid(rel), NoLock) != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("target \"%s\" is an inheritance parent", cdc_relation_name(rel)),
+				 errdetail("A unique index does not reach into child tables, so the key is not unique."),
+				 errhint("Use a partitioned table.")));
+	if (RELATION_IS_OTHER_TEMP(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("target \"%s\" is a temporary table of another session",
+						cdc_relation_name(rel))));
+	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("target \"%s\" has row-level security in force", cdc_relation_name(rel)),
+				 errdetail("Whether an event is newer cannot be told from rows that the policies hide."),
+				 errhint("Apply as a role that bypasses row-level security, such as the table's owner.")));
+}
+
+/*
+ * Take the apply lock of a target to the end of the transaction.  False when
+ * nowait and somebody else holds it.
+ */
+bool
+cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, CDC_LOCK_SUBID);
+	if (LockAcquire(&tag, mode, false, nowait) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	AcceptInvalidationMessages();
+	return true;
+}
+
+/* ---------- the key ---------- */
+
+static char *
+quoted_list(List *names)
+{
+	StringInfoData s;
+	ListCell   *lc;
+
+	initStringInfo(&s);
+	foreach(lc, names)
+		appendStringInfo(&s, "%s%s", s.len > 0 ? ", " : "", quote_identifier(lfirst(lc)));
+	return s.data;
+}
+
+static void
+refuse_key(const CdcTarget *target, List *names, const char *why)
+{
+	Relation	rel = target->rel;
+
+	if (names == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" has no usable key", target->name),
+				 errdetail("%s", why),
+				 errhint("Add a primary key, or name the columns of a unique index in key_columns.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("target \"%s\" has no usable key on (%s)", target->name, quoted_list(names)),
+			 errdetail("%s", why),
+			 errhint("CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s);",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												RelationGetRelationName(rel)),
+					 quoted_list(names))));
+}
+
+/* Why the index is no key, or NULL when it is one. */
+static const char *
+index_flaw(Relation index)
+{
+	Form_pg_index form = index->rd_index;
+
+	if (!form->indisunique || index->rd_rel->relam != BTREE_AM_OID)
+		return "The index is not unique.";
+	if (!form->indimmediate)
+		return "The unique constraint is deferrable.";
+	if (!form->indisvalid)
+		return "The unique index is not valid.";
+	if (RelationGetIndexPredicate(index) != NIL)
+		return "The unique index is partial.";
+	if (RelationGetIndexExpressions(index) != NIL)
+		return "The unique index has expressions.";
+	return NULL;
+}
+
+/* Are the key columns of the index just these columns of rel, in any order? */
+static bool
+index_covers(Relation index, Relation rel, List *names)
+{
+	Form_pg_index form = index->rd_index;
+	ListCell   *lc;
+
+	if (form->indnkeyatts != list_length(names))
+		return false;
+	foreach(lc, names)
+	{
+		AttrNumber	attno = get_attnum(RelationGetRelid(rel), lfirst(lc));
+		bool		found = false;
+
+		for (int i = 0; i < form->indnkeyatts; i++)
+			found |= form->indkey.values[i] == attno;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static Oid
+find_named_key(CdcTarget *target, List *names)
+{
+	const char *why = "No unique index has exactly these key columns.";
+	List	   *indexes = RelationGetIndexList(target->rel);
+	Oid			found = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, names)
+		if (get_attnum(target->relid, lfirst(lc)) <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("key column \"%s\" does not exist in target \"%s\"",
+							(char *) lfirst(lc), target->name)));
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (!OidIsValid(found) && index_covers(index, target->rel, names))
+		{
+			const char *flaw = index_flaw(index);
+
+			if (flaw == NULL)
+				found = RelationGetRelid(index);
+			else if (index->rd_index->indisunique)
+				why = flaw;
+		}
+		index_close(index, NoLock);
+	}
+	if (!OidIsValid(found))
+		refuse_key(target, names, why);
+	return found;
+}
+
+static Oid
+find_primary_key(CdcTarget *target)
+{
+	Oid			oid;
+	Relation	index;
+	const char *flaw;
+
+	(void) RelationGetIndexList(target->rel);
+	oid = target->rel->rd_pkindex;
+	if (!OidIsValid(oid))
+		refuse_key(target, NIL, "It has no primary key.");
+	index = index_open(oid, AccessShareLock);
+	flaw = index_flaw(index);
+	index_close(index, NoLock);
+	if (flaw != NULL)
+		refuse_key(target, NIL, psprintf("Its primary key cannot be used: %s", flaw));
+	return oid;
+}
+
+/* Equality, hashing and order of one key column, as its index has them. */
+static void
+describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target->rel),
+										  index->rd_index->indkey.values[i] - 1);
+	Oid			family = index->rd_opfamily[i];
+	Oid			intype = index->rd_opcintype[i];
+	Oid			eq = get_opfamily_member(family, intype, intype, BTEqualStrategyNumber);
+	Oid			lt = get_opfamily_member(family, intype, intype, BTLessStrategyNumber);
+	RegProcedure lhs,
+				rhs;
+
+	key->attno = att->attnum;
+	key->name = pstrdup(NameStr(att->attname));
+	key->type = att->atttypid;
+	key->typmod = att->atttypmod;
+	key->typlen = att->attlen;
+	key->typbyval = att->attbyval;
+	key->collation = index->rd_indcollation[i];
+	key->equal_proc = get_opcode(eq);
+	fmgr_info(key->equal_proc, &key->equal);
+	if (get_op_hash_functions(eq, &lhs, &rhs))
+		fmgr_info(lhs, &key->hash);
+	else
+	{
+		Oid			proc = get_opfamily_proc(family, intype, intype, BTEQUALIMAGE_PROC);
+
+		key->hash.fn_oid = InvalidOid;
+		key->hash_image = OidIsValid(proc) &&
+			DatumGetBool(OidFunctionCall1Coll(proc, key->collation, ObjectIdGetDatum(intype)));
+	}
+	key->sort.ssup_cxt = CurrentMemoryContext;
+	key->sort.ssup_collation = key->collation;
+	key->sort.ssup_nulls_first = false;
+	PrepareSortSupportFromOrderingOp(lt, &key->sort);
+	key->sort.ssup_reverse = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
+}
+
+/* ---------- position and tombstone ---------- */
+
+void
+cdc_refuse_position_type(const char *where, const char *column, Oid type)
+{
+	const char *why = "Positions are of type cdc_position, or several columns that start with a pg_lsn, a numeric or an integer.";
+
+	if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID)
+		why = "Text sorts 9 after 10, so it cannot order a log.";
+	else if (type == TIMESTAMPOID || type == TIMESTAMPTZOID || type == DATEOID)
+		why = "Clocks tie and run back, so they cannot order a log.";
+	else if (type == FLOAT4OID || type == FLOAT8OID)
+		why = "Floating point drops digits, so it cannot order a log.";
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("position column \"%s\" of %s is of type %s", column, where,
+					format_type_be(type)),
+			 errdetail("%s", why),
+			 errhint("Use a cdc_position column; staging_position can make one from the source's log coordinates.")));
+}
+
+/* The target's position columns when nobody named them. */
+static List *
+default_positions(CdcTarget *target)
+{
+	TupleDesc	desc = RelationGetDescr(target->rel);
+	List	   *found = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && getBaseType(att->atttypid) == cdc_position_type())
+			found = lappend(found, pstrdup(NameStr(att->attname)));
+	}
+	if (list_length(found) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("target \"%s\" has more than one cdc_position column", target->name),
+				 errhint("Name the one that holds a row's position in position_columns.")));
+	if (found == NIL && get_attnum(target->relid, "source_lsn") > 0)
+	{
+		found = list_make1(pstrdup("source_lsn"));
+		if (get_attnum(target->relid, "source_ordinal") > 0)
+			found = lappend(found, pstrdup("source_ordinal"));
+	}
+	if (found == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("target \"%s\" has no position column", target->name),
+				 errdetail("It has neither a cdc_position column nor source_lsn."),
+				 errhint("ALTER TABLE %s ADD COLUMN source_position cdc_position;",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
+													RelationGetRelationName(target->rel)))));
+	return found;
+}
+
+static void
+describe_position(CdcTarget *target, const CdcRule *rule)
+{
+	List	   *names = rule->position_columns;
+	ListCell   *lc;
+
+	if (names == NIL)
+		names = default_positions(target);
+	if (list_length(names) > CDC_POSITION_MAX_PARTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a position has at most %d parts", CDC_POSITION_MAX_PARTS)));
+	target->pos_attno = palloc(sizeof(AttrNumber) * list_length(names));
+	target->pos_type = palloc(sizeof(Oid) * list_length(names));
+	foreach(lc, names)
+	{
+		AttrNumber	attno = get_attnum(target->relid, lfirst(lc));
+		Oid			type;
+
+		if (attno <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("position column \"%s\" does not exist in target \"%s\"",
+							(char *) lfirst(lc), target->name)));
+		type = getBaseType(get_atttype(target->relid, attno));
+		if (!cdc_position_type_ok(type, target->npos == 0, list_length(names) == 1))
+			cdc_refuse_position_type("the target", lfirst(lc), type);
+		target->pos_attno[target->npos] = attno;
+		target->pos_type[target->npos++] = type;
+	}
+	target->pos_single = target->pos_type[0] == cdc_position_type();
+	target->pos_kind = target->pos_type[0] == LSNOID ? CDC_POSITION_LSN : CDC_POSITION_NUMBER;
+}
+
+static void
+describe_tombstone(CdcTarget *target, const CdcRule *rule)
+{
+	const char *name = rule->tombstone_column ? rule->tombstone_column : "deleted";
+	AttrNumber	attno = get_attnum(target->relid, name);
+	Oid			type;
+
+	if (attno <= 0 && rule->tombstone_column != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("tombstone column \"%s\" does not exist in target \"%s\"", name,
+						target->name)));
+	if (attno <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" has no place for tombstones", target->name),
+				 errdetail("A delete that is not remembered lets an older event bring the row back."),
+				 errhint("ALTER TABLE %s ADD COLUMN deleted boolean NOT NULL DEFAULT false; or name the column in tombstone_column.",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
+													RelationGetRelationName(target->rel)))));
+	type = getBaseType(get_atttype(target->relid, attno));
+	if (type != BOOLOID && type != TIMESTAMPTZOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("tombstone column \"%s\" is of type %s", name, format_type_be(type)),
+				 errdetail("A tombstone column is a boolean, or a timestamptz that is set when the row is deleted.")));
+	target->tomb_attno = attno;
+	target->tomb_time = type == TIMESTAMPTZOID;
+}
+
+/*
+ * Fill *target from the relation and the rule.  Allocates in the current
+ * memory context; rel stays open as long as *target is used.
+ */
+void
+cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
+{
+	Relation	index;
+
+	memset(target, 0, sizeof(CdcTarget));
+	target->rel = rel;
+	target->relid = RelationGetRelid(rel);
+	target->name = cdc_relation_name(rel);
+	target->natts = RelationGetDescr(rel)->natts;
+	target->index = rule->key_columns != NIL ?
+		find_named_key(target, rule->key_columns) : find_primary_key(target);
+
+	index = index_open(target->index, AccessShareLock);
+	target->nkeys = index->rd_index->indnkeyatts;
+	target->keys = palloc0(sizeof(CdcKey) * target->nkeys);
+	for (int i = 0; i < target->nkeys; i++)
+		describe_key(&target->keys[i], target, index, i);
+	index_close(index, NoLock);
+
+	describe_position(target, rule);
+	describe_tombstone(target, rule);
+	for (int i = 0; i < target->nkeys; i++)
+		if (target->keys[i].attno == target->tomb_attno)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("tombstone column \"%s\" is part of the key", target->keys[i].name)));
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Builds the extension, starts a throwaway server and runs every test suite.
+# Ends with one line "N passed, N failed"; exit status 0 only without a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. test/lib.sh
+
+usage() {
+  cat <<'USAGE'
+usage: test/run.sh [--long] [--only SUITE] [--help]
+  --long        more histories and a longer feed than a quick run has
+  --only SUITE  one of: regress isolation law feed (may be given several times)
+PG_CONFIG chooses the server; without it the distribution's is used and, where
+it is missing, installed. Nothing is left running and nothing is left behind.
+USAGE
+}
+
+only=" "
+long=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --long) long=--long ;;
+    --only)
+      [ $# -ge 2 ] || { usage >&2; exit 2; }
+      case $2 in
+        regress | isolation | law | feed) only="$only$2 " ;;
+        *) usage >&2; exit 2 ;;
+      esac
+      shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+wanted() { [ "$only" = " " ] || [[ $only == *" $1 "* ]]; }
+
+passed=0
+failed=0
+# add SUITE PASSED FAILED: prints the suite's count and adds it up.
+add() {
+  cdc_say "$1: $2 passed, $3 failed"
+  passed=$((passed + $2))
+  failed=$((failed + $3))
+}
+
+# pg_regress speaks of each test as "test x ... ok" up to 15, as TAP from 16.
+run_pg_regress() { # SUITE MAKE_VARIABLE...
+  local suite=$1 out=$CDC_WORK/$1.out ok bad status=0
+  shift
+  make -C "$CDC_BUILD" "PG_CONFIG=$PG_CONFIG" installcheck "$@" >"$out" 2>&1 || status=$?
+  grep -E '^(test |ok |not ok | +[a-z0-9_]+ +\.\.\. )' "$out" || true
+  ok=$(grep -cE '^ok [0-9]|^(test )?.*\.\.\. ok' "$out" || true)
+  bad=$(grep -cE '^not ok [0-9]|^(test )?.*\.\.\. FAILED' "$out" || true)
+  if [ "$status" != 0 ]; then
+    if [ -s "$CDC_BUILD/regression.diffs" ]; then
+      cat "$CDC_BUILD/regression.diffs"
+    else
+      cat "$out"
+    fi
+    [ "$bad" != 0 ] || bad=1
+  fi
+  add "$suite" "$ok" "$bad"
+}
+
+# A suite of its own script: its last line is "SUITE: N passed, N failed".
+run_script() { # SUITE SCRIPT ARGUMENT...
+  local suite=$1 out=$CDC_WORK/$1.out status=0 ok=0 bad=0 last
+  shift
+  bash "$@" 2>&1 | tee "$out" | sed "/^$suite: [0-9]* passed, [0-9]* failed\$/d" || status=$?
+  last=$(grep -E "^$suite: [0-9]+ passed, [0-9]+ failed\$" "$out" | tail -n 1 || true)
+  if [ -n "$last" ]; then
+    ok=$(sed 's/^[^0-9]*\([0-9]*\).*/\1/' <<<"$last")
+    bad=$(sed 's/^.*, \([0-9]*\) failed/\1/' <<<"$last")
+  fi
+  if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ -z "$last" ]; }; then
+    bad=1
+  fi
+  add "$suite" "$ok" "$bad"
+}
+
+want_wal2json=
+if wanted feed; then want_wal2json=wal2json; fi
+cdc_prepare $want_wal2json
+
+flags="-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -DUSE_ASSERT_CHECKING"
+if [ "$CDC_MAJOR" -ge 18 ]; then
+  flags="$flags -Wno-missing-field-initializers"   # PG_MODULE_MAGIC_EXT
+fi
+cdc_build "PG_CFLAGS=$flags"
+cdc_server_start server "max_prepared_transactions = 10"
+
+if wanted regress; then
+  if compgen -G 'test/sql/*.sql' >/dev/null; then
+    run_pg_regress regress ISOLATION=
+  else
+    cdc_say "regress: skipped, test/sql has no tests"
+  fi
+fi
+if wanted isolation; then
+  if compgen -G 'test/specs/*.spec' >/dev/null; then
+    run_pg_regress isolation REGRESS=
+  else
+    cdc_say "isolation: skipped, test/specs has no tests"
+  fi
+fi
+if wanted law; then
+  if [ -f test/law/run.sh ]; then
+    run_script law test/law/run.sh $long
+  else
+    cdc_say "law: skipped, test/law/run.sh is not there"
+  fi
+fi
+if wanted feed; then
+  CDC_PREPARED=1 run_script feed test/feed/run.sh $long
+fi
+
+if cdc_crashes; then
+  cdc_say "the server crashed or failed an assertion (lines above)"
+  failed=$((failed + 1))
+fi
+cdc_say "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]
