@@ -107,7 +107,7 @@ DECLARE
   written  text[];
   left_over bigint;
   seen     integer[] := '{}';
-  f        record;
+  verdict  record;
 BEGIN
   result := NULL;
   CALL law.begin_delivery(d -> 'first');
@@ -131,7 +131,7 @@ BEGIN
     IF commits THEN COMMIT; END IF;
     SELECT * INTO want FROM law.judge(eids, forms);
     wrong := '{}';
-    FOR run IN CASE WHEN (c ->> 'dry')::boolean THEN 0 ELSE 1 END .. 1 LOOP
+    FOR run IN (CASE WHEN (c ->> 'dry')::boolean THEN 0 ELSE 1 END) .. 1 LOOP
       code := NULL; message := NULL; got := NULL;
       IF cardinality(want.errors) > 0 OR (d ->> 'caught')::boolean THEN
         BEGIN
@@ -152,13 +152,13 @@ BEGIN
       END IF;
       written := (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM state
                   WHERE version IS DISTINCT FROM before ->> (ka || '|' || kb));
-      IF written IS DISTINCT FROM CASE WHEN run = 0 THEN '{}' ELSE want.written END THEN
+      IF written IS DISTINCT FROM (CASE WHEN run = 0 THEN '{}' ELSE want.written END) THEN
         wrong := wrong || jsonb_build_object('expected_written', CASE WHEN run = 0 THEN '{}' ELSE want.written END,
                                              'written', written);
       END IF;
       left_over := (SELECT count(*) FROM staging);
-      IF left_over <> CASE WHEN run = 1 AND consumes AND cardinality(want.errors) = 0 THEN 0
-                           ELSE cardinality(eids) END THEN
+      IF left_over <> (CASE WHEN run = 1 AND consumes AND cardinality(want.errors) = 0 THEN 0
+                            ELSE cardinality(eids) END) THEN
         wrong := wrong || jsonb_build_object('staging_rows_left', left_over);
       END IF;
       IF wrong <> '{}' THEN
@@ -187,10 +187,10 @@ BEGIN
     IF cardinality(want.errors) = 0 THEN seen := seen || eids; END IF;
     IF commits THEN COMMIT; END IF;
   END LOOP;
-  SELECT * INTO f FROM law.final_differences(CASE WHEN (d ->> 'final')::boolean THEN seen END, d -> 'first',
+  SELECT * INTO verdict FROM law.final_differences(CASE WHEN (d ->> 'final')::boolean THEN seen END, d -> 'first',
                                              nullif(d -> 'source', 'null'));
-  IF f.law IS NOT NULL OR f.origin IS NOT NULL THEN
-    result := jsonb_build_object('call', n, 'against_the_law', f.law, 'against_the_source', f.origin);
+  IF verdict.law IS NOT NULL OR verdict.origin IS NOT NULL THEN
+    result := jsonb_build_object('call', n, 'against_the_law', verdict.law, 'against_the_source', verdict.origin);
   END IF;
   IF (d ->> 'trace')::boolean THEN result := coalesce(result, '{}') || jsonb_build_object('trace', trace); END IF;
 END

@@ -159,13 +159,14 @@ BEGIN
            OR w.class = o.class AND (wi.vals, wi.gone) IS DISTINCT FROM (oi.vals, oi.gone))
   ),
   -- Values that the winner does not carry: back through the key's older events
-  -- in the call, through a move to the old key's, at the end the stored row.
+  -- in the call, through a move to the old key's below that position, at the
+  -- end the stored row.
   walk AS (
-    SELECT w.seq, col, i.fa AS ka, i.fb AS kb, w.ord, w.rank, false AS over, false AS found, NULL::text AS val
+    SELECT w.seq, col, i.fa AS ka, i.fb AS kb, w.ord, CASE WHEN i.moved THEN 0 ELSE w.rank END AS rank, false AS over, false AS found, NULL::text AS val
     FROM verdict w JOIN item i USING (seq), unnest(i.gone) AS col
     WHERE w.outcome IN ('inserted', 'updated')
     UNION ALL
-    SELECT w.seq, w.col, y.fa, y.fb, y.ord, y.rank,
+    SELECT w.seq, w.col, y.fa, y.fb, y.ord, CASE WHEN y.moved THEN 0 ELSE y.rank END,
            y.seq IS NULL OR y.class IN ('delete', 'retraction') OR w.col <> ALL (y.gone),
            CASE WHEN y.seq IS NULL THEN m.live IS TRUE
                 ELSE y.class NOT IN ('delete', 'retraction') AND w.col <> ALL (y.gone) END,
@@ -173,7 +174,7 @@ BEGIN
     FROM walk w
          LEFT JOIN law.model m ON (m.ka, m.kb) = (w.ka, w.kb)
          LEFT JOIN LATERAL (
-           SELECT v.seq, v.class, v.ord, v.rank, i.vals, i.gone, i.fa, i.fb
+           SELECT v.seq, v.class, v.ord, v.rank, i.vals, i.gone, i.moved, i.fa, i.fb
            FROM voice v JOIN item i USING (seq)
            WHERE (v.ka, v.kb) = (w.ka, w.kb)
              AND (v.ord, v.rank) < (w.ord, w.rank)
