@@ -160,15 +160,17 @@ BEGIN
   ),
   -- Values that the winner does not carry: back through the key's older events
   -- in the call, through a move to the old key's below that position, at the
-  -- end the stored row.
+  -- end the stored row; an old key's row that is newer than the move is another.
   walk AS (
-    SELECT w.seq, col, i.fa AS ka, i.fb AS kb, w.ord, CASE WHEN i.moved THEN 0 ELSE w.rank END AS rank, false AS over, false AS found, NULL::text AS val
+    SELECT w.seq, col, i.fa AS ka, i.fb AS kb, w.ord, CASE WHEN i.moved THEN 0 ELSE w.rank END AS rank,
+           CASE WHEN i.moved THEN w.ord END AS moved_at, false AS over, false AS found, NULL::text AS val
     FROM verdict w JOIN item i USING (seq), unnest(i.gone) AS col
     WHERE w.outcome IN ('inserted', 'updated')
     UNION ALL
     SELECT w.seq, w.col, y.fa, y.fb, y.ord, CASE WHEN y.moved THEN 0 ELSE y.rank END,
+           CASE WHEN y.moved THEN y.ord ELSE w.moved_at END,
            y.seq IS NULL OR y.class IN ('delete', 'retraction') OR w.col <> ALL (y.gone),
-           CASE WHEN y.seq IS NULL THEN m.live IS TRUE
+           CASE WHEN y.seq IS NULL THEN m.live IS TRUE AND (w.moved_at IS NULL OR m.pos IS NULL OR m.pos < w.moved_at)
                 ELSE y.class NOT IN ('delete', 'retraction') AND w.col <> ALL (y.gone) END,
            CASE WHEN y.seq IS NULL THEN m.vals ->> w.col ELSE y.vals ->> w.col END
     FROM walk w
