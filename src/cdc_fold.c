@@ -12,9 +12,12 @@
  * rows whose position does not count, their own position.  Events of one rank
  * with other images tie: the greater image leads, the others hang on it.
  *
- * I2: a chain is sorted by rank, strictly falling.
+ * I2: a chain is sorted by rank, falling.
  * I3: a lower event is kept only if it carries a column that no kept event
  * above it carries, or stops or turns the search for such a column.
+ * I4: where a key move may need values of the old key, any lower event may be
+ * needed by a move still to be read.  Then all are kept, unsorted below the
+ * top, until reading ends; settle() brings I2 and I3 about.
  *
  * Reading is in cdc_read.c, judging and writing in cdc_write.c.
  *
@@ -49,6 +52,8 @@ struct CdcFold
 	int			gap_bytes;
 	uint8	   *missing;		/* work space of prune */
 	bool		casts;			/* some column is converted */
+	bool		keep_all;		/* I4 */
+	bool		settled;
 	Datum	   *move_values;	/* of the delete that a key move leaves */
 	bool	   *move_isnull;
 };
@@ -143,17 +148,24 @@ kills(const CdcEvent *ev)
 	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
 }
 
+/* Rank (I1) of an event of this class, flags and position against ev. */
+static int
+compare_ranks(CdcClass class, uint8 flags, const uint8 *pos, int len, const CdcEvent *ev)
+{
+	int			placed = (flags & CDC_EVENT_UNPLACED) ? 0 : len;
+	int			cmp = cdc_pos_compare(pos, placed, ev->pos, cdc_event_place_len(ev));
+
+	if (cmp == 0)
+		cmp = class_rank(class) - class_rank(ev->class);
+	if (cmp == 0 && placed == 0)
+		cmp = cdc_pos_compare(pos, len, ev->pos, ev->poslen);
+	return cmp;
+}
+
 static int
 compare_rank(const CdcIncoming *in, const CdcEvent *ev)
 {
-	int			placed = (in->flags & CDC_EVENT_UNPLACED) ? 0 : in->pos->len;
-	int			cmp = cdc_pos_compare(in->pos->bytes, placed, ev->pos, cdc_event_place_len(ev));
-
-	if (cmp == 0)
-		cmp = class_rank(in->class) - class_rank(ev->class);
-	if (cmp == 0 && placed == 0)
-		cmp = cdc_pos_compare(in->pos->bytes, in->pos->len, ev->pos, ev->poslen);
-	return cmp;
+	return compare_ranks(in->class, in->flags, in->pos->bytes, in->pos->len, ev);
 }
 
 static bool
@@ -395,6 +407,13 @@ insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
 	CdcEvent   *ev;
 	int			cmp = 1;
 
+	if (fold->keep_all)
+	{
+		ev = make_event(fold, in);
+		ev->older = top->older;
+		top->older = ev;
+		return;
+	}
 	while (*link != NULL && (cmp = compare_rank(in, *link)) < 0)
 		link = &(*link)->older;
 	ev = make_event(fold, in);
@@ -433,20 +452,21 @@ offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
 			ev->flags |= CDC_EVENT_TIED_DELETE;
 		ev->older = top;
 		entry->top = ev;
-		prune(fold, ev);
+		if (!fold->keep_all)
+			prune(fold, ev);
 	}
 	else if (cmp == 0)
 	{
 		entry->top = tie(fold, top, make_event(fold, in));
-		if (entry->top != top)
+		if (entry->top != top && !fold->keep_all)
 			prune(fold, entry->top);
 	}
 	else
 	{
 		if (in->class == CDC_DELETE && top->class == CDC_UPSERT && same_place(in, top))
 			top->flags |= CDC_EVENT_TIED_DELETE;
-		if (top->older == NULL && !kills(top) && (top->flags & CDC_EVENT_GAPS) == 0 &&
-			(in->flags & CDC_EVENT_PROTECT) == 0)
+		if (!fold->keep_all && top->older == NULL && !kills(top) &&
+			(top->flags & CDC_EVENT_GAPS) == 0)
 			return;
 		insert_below(fold, top, in);
 	}
@@ -489,6 +509,7 @@ CdcFold *
 cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 {
 	CdcFold    *fold = palloc0(sizeof(CdcFold));
+	bool		gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
 
 	fold->target = target;
 	fold->cols = cols;
@@ -501,7 +522,11 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 	fold->move_values = palloc0(sizeof(Datum) * cols->event_desc->natts);
 	fold->move_isnull = palloc0(sizeof(bool) * cols->event_desc->natts);
 	for (int i = 0; i < cols->ncols; i++)
+	{
 		fold->casts |= cols->cols[i].cast != NULL;
+		gaps |= cols->cols[i].nmarkers > 0;
+	}
+	fold->keep_all = cols->nold > 0 && gaps;
 	return fold;
 }
 
@@ -549,6 +574,58 @@ compare_keys(const void *a, const void *b, void *arg)
 	return cmp;
 }
 
+/* Falling rank; at one rank the greater image first. */
+static int
+compare_buried(const void *a, const void *b, void *arg)
+{
+	const CdcEvent *x = *(CdcEvent *const *) a;
+	const CdcEvent *y = *(CdcEvent *const *) b;
+	int			cmp = compare_ranks(x->class, x->flags, x->pos, x->poslen, y);
+
+	if (cmp == 0)
+		cmp = compare_image((CdcFold *) arg, x, y);
+	CHECK_FOR_INTERRUPTS();
+	return -cmp;
+}
+
+/* Sort the events kept under each top, and drop those not needed (I4). */
+static void
+settle(CdcFold *fold)
+{
+	CdcEvent  **buried = NULL;
+	int64		room = 0;
+	fold_iterator it;
+	FoldEntry  *entry;
+
+	fold_start_iterate(fold->table, &it);
+	while ((entry = fold_iterate(fold->table, &it)) != NULL)
+	{
+		int64		n = 0;
+		CdcEvent   *last = entry->top;
+
+		for (CdcEvent *ev = entry->top->older; ev != NULL; ev = ev->older)
+			n++;
+		if (n == 0)
+			continue;
+		if (n > room)
+		{
+			if (buried != NULL)
+				pfree(buried);
+			room = n * 2;
+			buried = MemoryContextAllocHuge(fold->context, sizeof(CdcEvent *) * room);
+		}
+		n = 0;
+		for (CdcEvent *ev = entry->top->older; ev != NULL; ev = ev->older)
+			buried[n++] = ev;
+		qsort_arg(buried, n, sizeof(CdcEvent *), compare_buried, fold);
+		for (int64 i = 0; i < n; i++)
+			last = last->older = buried[i];
+		last->older = NULL;
+		prune(fold, entry->top);
+	}
+	fold->settled = true;
+}
+
 /* The winners of all keys, in the order of the key index. */
 CdcEvent **
 cdc_fold_winners(CdcFold *fold, int64 *count)
@@ -561,6 +638,8 @@ cdc_fold_winners(CdcFold *fold, int64 *count)
 	int64		i = 0;
 	bool		isnull;
 
+	if (fold->keep_all && !fold->settled)
+		settle(fold);
 	items = MemoryContextAllocHuge(fold->context, sizeof(SortItem) * (n + 1));
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)

@@ -105,7 +105,10 @@ cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
 	MemoryContextSwitchTo(old);
 }
 
-/* Start reading and writing rows, at the latest snapshot. */
+/*
+ * Start reading and writing rows, at the latest snapshot.  Unless dry_run, an
+ * after-trigger query level is begun, which the writer ends.
+ */
 void
 cdc_target_open(CdcTarget *target, bool dry_run)
 {
@@ -119,6 +122,7 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 	if (!dry_run)
 	{
 		ExecOpenIndices(target->rri, true);
+		AfterTriggerBeginQuery();
 		begin_captures(target);
 	}
 	begin_routing(target);
@@ -198,6 +202,24 @@ prepare_speculation(CdcLeaf *leaf)
 			BuildSpeculativeIndexInfo(rri->ri_IndexRelationDescs[i], rri->ri_IndexRelationInfo[i]);
 }
 
+/* The leaf's index that is part of the target's key index, at any depth. */
+static Oid
+leaf_index(CdcTarget *target, Relation leaf)
+{
+	List	   *indexes = RelationGetIndexList(leaf);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Oid			index = lfirst_oid(lc);
+
+		if (get_rel_relispartition(index) &&
+			list_member_oid(get_partition_ancestors(index), target->index))
+			return index;
+	}
+	elog(ERROR, "partition %u has no index for %u", RelationGetRelid(leaf), target->index);
+}
+
 static CdcLeaf *
 make_leaf(CdcTarget *target, ResultRelInfo *rri)
 {
@@ -212,9 +234,7 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 				 errmsg("partition \"%s\" is not a table", cdc_relation_name(rel)),
 				 errdetail("Events can be applied to partitions that are ordinary tables only.")));
 	if (rri != target->rri)
-		index = index_get_partition(rel, target->index);
-	if (!OidIsValid(index))
-		elog(ERROR, "partition %u has no index for %u", RelationGetRelid(rel), target->index);
+		index = leaf_index(target, rel);
 
 	leaf->relid = RelationGetRelid(rel);
 	leaf->rri = rri;

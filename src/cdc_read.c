@@ -439,8 +439,7 @@ report_faults(CdcReader *r)
 				 errmsg("unknown op \"%s\" in staging \"%s\"", cdc_clip(r->bad_op.value), staging),
 				 errdetail("Rows: %lld, one with %s.", (long long) r->bad_op.count,
 						   r->bad_op.example),
-				 errhint("Say what it means in op_map, for example '{\"%s\": \"ignore\"}'.",
-						 cdc_clip(r->bad_op.value))));
+				 errhint("Say in op_map what it means: 'upsert', 'snapshot', 'delete', 'retraction', 'truncate' or 'ignore'.")));
 	if (r->null_key.count > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION),

@@ -17,6 +17,7 @@
 #include "access/nbtree.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -51,6 +52,10 @@ cdc_target_check(Relation rel)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" is not a table", cdc_relation_name(rel)),
 				 errdetail("Events can be applied to ordinary and partitioned tables only.")));
+	if (IsSystemRelation(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("target \"%s\" is a system catalog", cdc_relation_name(rel))));
 	if (kind == RELKIND_RELATION && rel->rd_rel->relhassubclass &&
 		has_subclass(RelationGetRelid(rel)) &&
 		find_inheritance_children(RelationGetRelid(rel), NoLock) != NIL)
@@ -173,11 +178,18 @@ find_named_key(CdcTarget *target, List *names)
 	ListCell   *lc;
 
 	foreach(lc, names)
+	{
 		if (get_attnum(target->relid, lfirst(lc)) <= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("key column \"%s\" does not exist in target \"%s\"",
 							(char *) lfirst(lc), target->name)));
+		for (int i = 0; i < foreach_current_index(lc); i++)
+			if (strcmp(list_nth(names, i), lfirst(lc)) == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_DUPLICATE_COLUMN),
+						 errmsg("key_columns names column \"%s\" twice", (char *) lfirst(lc))));
+	}
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
@@ -201,20 +213,27 @@ find_named_key(CdcTarget *target, List *names)
 static Oid
 find_primary_key(CdcTarget *target)
 {
-	Oid			oid;
-	Relation	index;
-	const char *flaw;
+	List	   *indexes = RelationGetIndexList(target->rel);
+	const char *flaw = NULL;
+	Oid			found = InvalidOid;
+	ListCell   *lc;
 
-	(void) RelationGetIndexList(target->rel);
-	oid = target->rel->rd_pkindex;
-	if (!OidIsValid(oid))
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisprimary)
+		{
+			found = RelationGetRelid(index);
+			flaw = index_flaw(index);
+		}
+		index_close(index, NoLock);
+	}
+	if (!OidIsValid(found))
 		refuse_key(target, NIL, "It has no primary key.");
-	index = index_open(oid, AccessShareLock);
-	flaw = index_flaw(index);
-	index_close(index, NoLock);
 	if (flaw != NULL)
-		refuse_key(target, NIL, psprintf("Its primary key cannot be used: %s", flaw));
-	return oid;
+		refuse_key(target, NIL, psprintf("Its primary key cannot be used. %s", flaw));
+	return found;
 }
 
 /* Equality, hashing and order of one key column, as its index has them. */

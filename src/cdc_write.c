@@ -535,8 +535,6 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 	winners = cdc_fold_winners(fold, &n);
 
 	error_context_stack = &callback;
-	if (!rule->dry_run)
-		AfterTriggerBeginQuery();
 	old = MemoryContextSwitchTo(w.row_context);
 	write_pass(&w, winners, n, true);
 	write_pass(&w, winners, n, false);

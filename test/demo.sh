@@ -108,7 +108,8 @@ title "By hand"
 root=$CDC_ROOT
 server=$(sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p' <<<"$("$PG_CONFIG" --version)")
 cat <<HAND
-  cd $root && make && sudo make install
+  cd $root
+  make && sudo make install          # then as an ordinary user:
   /usr/lib/postgresql/$server/bin/initdb -D /tmp/try -A trust -U me
   /usr/lib/postgresql/$server/bin/pg_ctl -D /tmp/try -l /tmp/try.log -w start \\
     -o "-c listen_addresses='' -c unix_socket_directories=/tmp -p 5499"
@@ -117,10 +118,11 @@ cat <<HAND
   CREATE EXTENSION cdc_precedence;
   CREATE TABLE part (id int PRIMARY KEY, name text,
     deleted boolean NOT NULL DEFAULT false, source_position cdc_position);
-  CREATE TABLE staging (op text, id int, name text, source_position cdc_position);
+  CREATE TABLE staging (op text, id int, name text,
+    source_position cdc_position);
   INSERT INTO staging VALUES ('u', 1, 'b', '0/200'), ('i', 1, 'a', '0/100');
   SELECT * FROM cdc_apply('part', 'staging');
-  SELECT * FROM cdc_apply('part', 'staging');   -- a replay: duplicate, superseded
+  SELECT * FROM cdc_apply('part', 'staging');   -- a replay changes nothing
   SELECT * FROM part;
 
   /usr/lib/postgresql/$server/bin/pg_ctl -D /tmp/try stop && rm -r /tmp/try /tmp/try.log

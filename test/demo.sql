@@ -1,6 +1,7 @@
 -- The demo's first part: one key, a few changes, three ways to apply them.
 -- Every result is computed; "!" marks what is not the source's state.
-SET client_min_messages = warning;
+-- cdc_apply warns when a whole batch is stale, which is what is played here
+SET client_min_messages = error;
 CREATE SCHEMA demo;
 SET search_path = demo, public;
 
@@ -80,5 +81,6 @@ FROM result ORDER BY no;
 SELECT format('wrong of %s: upsert %s, by clock %s, cdc_apply %s', count(*),
               count(*) FILTER (WHERE plain <> source),
               count(*) FILTER (WHERE clocked <> source),
-              count(*) FILTER (WHERE applied <> source)) AS " "
-FROM result;
+              count(*) FILTER (WHERE applied <> source)) AS summary
+FROM result \gset
+\echo :summary

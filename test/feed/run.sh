@@ -24,18 +24,18 @@ cd "$(dirname "$0")/../.."
 . test/lib.sh
 . test/feed/feed.sh
 
-events=100000
+events=300000
 usage() {
   cat <<'USAGE'
 usage: test/feed/run.sh [--long] [--events N] [--seed N] [--help]
-  --long      300000 events instead of 100000
+  --long      1000000 events instead of 300000
   --events N  at least N events
   --seed N    what is random follows from N (the clients' timing does not)
 USAGE
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --long) events=300000 ;;
+    --long) events=1000000 ;;
     --events) events=${2:?}; shift ;;
     --seed) FEED_SEED=${2:?}; shift ;;
     --help | -h) usage; exit 0 ;;
