@@ -281,7 +281,7 @@ free_event(CdcEvent *ev)
 
 /* How the columns still looked for change at ev; is ev worth keeping? */
 static bool
-still_needed(CdcFold *fold, const CdcEvent *top, bool only_kills, const CdcEvent *ev, bool *any)
+still_needed(CdcFold *fold, bool only_kills, const CdcEvent *ev, bool *any)
 {
 	uint8	   *missing = fold->missing;
 	bool		keep = false;
@@ -297,7 +297,12 @@ still_needed(CdcFold *fold, const CdcEvent *top, bool only_kills, const CdcEvent
 		}
 		if (!*any || only_kills)
 			return false;		/* a delete over a delete: only values count */
-		*any = false;			/* no search crosses a delete */
+
+		/*
+		 * No search crosses a delete; but a before image is none once its
+		 * after image has come, which may be later.
+		 */
+		*any = ev->class == CDC_RETRACTION && (ev->flags & CDC_EVENT_MOVED_AWAY) == 0;
 		return true;
 	}
 	if (!*any)
@@ -319,7 +324,21 @@ still_needed(CdcFold *fold, const CdcEvent *top, bool only_kills, const CdcEvent
 				*any |= missing[i] != 0;
 			}
 	}
-	return keep;
+	/* an after image says what the before image at its place is */
+	return keep || (ev->flags & CDC_EVENT_SECOND) != 0;
+}
+
+/*
+ * A delete under this one stops nobody: it only hides older last values.  Not
+ * so under a before image, which may turn out to be none, nor where a moved
+ * row looks on.
+ */
+static bool
+only_kills_so_far(const CdcEvent *ev)
+{
+	if (ev->class == CDC_DELETE)
+		return true;
+	return (ev->flags & CDC_EVENT_MOVED_AWAY) != 0 && (ev->flags & CDC_EVENT_PROTECT) == 0;
 }
 
 /* Drop from the chain under top what can no longer be needed (I3). */
@@ -329,7 +348,7 @@ prune(CdcFold *fold, CdcEvent *top)
 	CdcEvent   *prev = top;
 	CdcEvent   *next;
 	bool		any = false;
-	bool		only_kills = kills(top);
+	bool		only_kills = only_kills_so_far(top);
 
 	if (kills(top))
 	{
@@ -345,10 +364,10 @@ prune(CdcFold *fold, CdcEvent *top)
 	for (CdcEvent *ev = top->older; ev != NULL; ev = next)
 	{
 		next = ev->older;
-		if (still_needed(fold, top, only_kills, ev, &any))
+		if (still_needed(fold, only_kills, ev, &any))
 		{
 			prev = ev;
-			only_kills &= kills(ev);
+			only_kills &= only_kills_so_far(ev);
 		}
 		else
 		{

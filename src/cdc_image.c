@@ -79,6 +79,25 @@ before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stor
 	return older;
 }
 
+/* Would ev, alone, have changed what is stored? */
+static bool
+would_write(const CdcEvent *ev, const CdcStored *stored)
+{
+	int			cmp = cdc_pos_compare(ev->pos, cdc_event_place_len(ev),
+									  stored->pos.bytes, stored->pos.len);
+
+	return stored->state == CDC_KEY_ABSENT || cmp > 0 ||
+		(cmp == 0 && stored->state == CDC_KEY_TOMBSTONE && ev->class == CDC_UPSERT);
+}
+
+/* Is ev the first half of the update whose second half is above it? */
+static bool
+is_before_image(const CdcEvent *ev, const CdcEvent *above)
+{
+	return ev->class == CDC_RETRACTION && (ev->flags & CDC_EVENT_MOVED_AWAY) == 0 &&
+		cdc_pos_compare(ev->pos, ev->poslen, above->pos, cdc_event_place_len(above)) == 0;
+}
+
 /*
  * Find column col for an event that does not carry it: in the next older
  * event of the key that is newer than the stored row, never across a delete,
@@ -90,15 +109,20 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 {
 	const CdcColumn *c = &image->cols->cols[col];
 	const CdcEvent *moved = NULL;
+	const CdcEvent *above = ev;
 	const CdcEvent *older = ev->older;
 	CdcLeaf    *leaf = NULL;
 	CdcStored	there = *stored;
 
 	if (ev->flags & CDC_EVENT_MOVES)
 		older = before_move(image, moved = ev, &leaf, &there);
-	while (older != NULL && (there.state == CDC_KEY_ABSENT ||
-							 newer_than(older, there.pos.bytes, there.pos.len)))
+	while (older != NULL && would_write(older, &there))
 	{
+		if (is_before_image(older, above))
+		{
+			older = older->older;
+			continue;
+		}
 		if (kills(older))
 			return FOUND_NOWHERE;
 		if (cdc_event_carries(older, col))
@@ -106,6 +130,7 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 			*value = event_column(image, older, col, isnull);
 			return FOUND_VALUE;
 		}
+		above = older;
 		if (older->flags & CDC_EVENT_MOVES)
 			older = before_move(image, moved = older, &leaf, &there);
 		else
