@@ -309,11 +309,12 @@ class History:
         last_pos = [self.epoch, self.head, 0, 0]
         txn = 0
         while True:
-            if txn in snapshot_at:
+            done = len(self.log) >= size
+            if txn in snapshot_at or done and self.snapshots and txn < min(snapshot_at):
                 for k, v in rows.items():
                     p = {'null': None, 'zero': [0, 0, 0, 0], 'at': list(last_pos)}[self.snap_pos]
                     self.snap_events.append(self.add('r', k, p, v))
-            if len(self.log) >= size:
+            if done:
                 break
             txn += 1
             self.next_commit()

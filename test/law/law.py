@@ -26,6 +26,9 @@ COUNTS = ['events', 'inserted', 'updated', 'deleted', 'stale', 'duplicate', 'sup
           'truncated']
 
 
+MUTATIONS = re.findall(r"^ \* ([a-z_]+):", open(os.path.join(HERE, 'applier.sql'), encoding='utf-8').read(), re.M)
+
+
 class SqlError(Exception):
     pass
 
@@ -100,8 +103,7 @@ class Bench:
         self.s = Psql(name)
         self.s.run('CREATE EXTENSION cdc_precedence')
         for f in ('oracle.sql', 'machine.sql', 'applier.sql'):
-            if os.path.exists(os.path.join(HERE, f)):
-                self.s.run(open(os.path.join(HERE, f), encoding='utf-8').read())
+            self.s.run(open(os.path.join(HERE, f), encoding='utf-8').read())
         self.other = None
         self.layouts = set()
 
@@ -113,8 +115,7 @@ class Bench:
 
     def call_text(self, h, staging='staging'):
         if self.options.mutation:
-            return "SELECT * FROM law.apply_%s(%s, %s, @dry@)" % (
-                'row', lit(self.options.mutation), 'true' if h.consume else 'false')
+            return 'SELECT * FROM law.apply(%s, %s, @dry@)' % (lit(self.options.mutation), str(h.consume).lower())
         return 'SELECT * FROM cdc_apply(%s)' % ', '.join(
             ["'target'", lit(staging)] + h.arguments() + ['dry_run => @dry@'])
 
@@ -122,7 +123,7 @@ class Bench:
         name = h.layout.name
         if name not in self.layouts:
             self.s.run(h.layout.ddl(name) +
-                       ('SELECT law.make_incoming();' if self.options.mutation else ''))
+                       ('CALL law.make_incoming();' if self.options.mutation else ''))
             self.layouts.add(name)
         self.s.run('SET search_path = %s, public; CALL law.load(%s)' % (name, quoted(h.to_load())))
 
@@ -421,6 +422,28 @@ def run_seeds(options, seeds, report=True):
     for w in workers:
         w.join()
     return passed, failures
+
+
+def mutate(options):
+    """Each wrong applier must be caught, and the right one among them must pass."""
+    count = options.seeds if options.seeds is not None else 60
+    seeds = list(range(options.start, options.start + count))
+    options.mutation = 'right'
+    passed, failures = run_seeds(options, seeds)
+    print('law: the right applier in SQL: %d passed, %d failed' % (passed, len(failures)), flush=True)
+    ok, bad = (0, 1) if failures else (1, 0)
+    options.max_failures = 1
+    for name in MUTATIONS:
+        options.mutation = name
+        passed, failures = run_seeds(options, seeds, report=False)
+        if failures:
+            ok += 1
+            print('law: %s: caught by %s' % (name, failures[0].split(':')[0]), flush=True)
+        else:
+            bad += 1
+            print('law: %s: NOT caught by %d seeds' % (name, passed), flush=True)
+    print('law: %d passed, %d failed' % (ok, bad))
+    return 1 if bad else 0
 
 
 def main():
