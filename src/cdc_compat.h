@@ -29,6 +29,11 @@
 	} while (0)
 #endif
 
+/* 18 renamed it, and wants it in front. */
+#ifndef pg_noreturn
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 /* 18 lets a module say its name and version. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define CDC_MODULE_MAGIC(module_name, module_version) \

@@ -46,7 +46,8 @@ add_text_markers(CdcColumn *col, Oid target_type, const char *value)
 		char	   *b64 = palloc0(pg_b64_enc_len(len) + 1);
 		char	   *hex = palloc0(len * 2 + 3);
 
-		(void) cdc_b64_encode(value, len, b64, pg_b64_enc_len(len));
+		if (cdc_b64_encode(value, len, b64, pg_b64_enc_len(len)) < 0)
+			elog(ERROR, "could not encode the placeholder");
 		add_marker(col, b64);
 		strcpy(hex, "\\x");
 		hex_encode(value, len, hex + 2);

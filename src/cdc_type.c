@@ -1,290 +1,278 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_type.c
- *		cdc_position for SQL: input and output, operators, index support,
- *		casts, constructors and accessors.
+ *		The SQL face of cdc_position: input and output, operators, operator
+ *		class support, casts, constructors and pieces.
  *
- * The byte format and its order are in cdc_position.c; what is made from a
- * source's own coordinates is in cdc_source.c.
+ * What a position is and how it is stored is in cdc_position.c; what sources
+ * call their coordinates is in cdc_source.c.
+ *
+ * The operators are one total order that never raises, so that sorts, index
+ * builds and ANALYZE never fail.  cdc_supersedes is the law's comparison: it
+ * refuses to weigh one kind of position against the other.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "lib/hyperloglog.h"
 #include "libpq/pqformat.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/numeric.h"
 #include "utils/pg_lsn.h"
 #include "utils/sortsupport.h"
-#include "catalog/pg_type.h"
 
+#include "cdc_compat.h"
+#include "cdc_position.h"
 #include "cdc_value.h"
 
-/* ---------- helpers ---------- */
+/* ---------- helpers for this and other files ---------- */
+
+static void
+unpack(const uint8 *bytes, int len, CdcPosition *p)
+{
+	if (!cdc_position_unpack(bytes, len, p))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("stored value is not a cdc_position")));
+}
+
+void
+cdc_value_to_position(const struct varlena *v, CdcPosition *p)
+{
+	unpack(cdc_value_bytes(v), cdc_value_len(v), p);
+}
+
+char *
+cdc_payload_text(const uint8 *bytes, int len)
+{
+	char	   *text = palloc(CDC_POSITION_MAX_TEXT);
+	CdcPosition p;
+
+	unpack(bytes, len, &p);
+	(void) cdc_position_print(&p, text);
+	return text;
+}
+
+Datum
+cdc_value_from_bytes(const uint8 *bytes, int len)
+{
+	struct varlena *result = palloc(VARHDRSZ + len);
+
+	SET_VARSIZE(result, VARHDRSZ + len);
+	memcpy(VARDATA(result), bytes, len);
+	return PointerGetDatum(result);
+}
 
 Datum
 cdc_value_from_position(const CdcPosition *p)
 {
 	uint8		bytes[CDC_POSITION_MAX_BYTES];
-	int			len = cdc_position_pack(p, bytes);
-	struct varlena *v = palloc(VARHDRSZ + len);
 
-	SET_VARSIZE(v, VARHDRSZ + len);
-	memcpy(VARDATA(v), bytes, len);
-	return PointerGetDatum(v);
+	return cdc_value_from_bytes(bytes, cdc_position_pack(p, bytes));
 }
 
 void
-cdc_value_to_position(struct varlena *v, CdcPosition *p)
+cdc_value_check_kinds(const uint8 *a, int alen, const uint8 *b, int blen)
 {
-	if (!cdc_position_unpack(cdc_value_bytes(v), cdc_value_len(v), p))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("invalid stored value of type cdc_position")));
-}
+	bool		a_is_lsn = cdc_position_kind_of(a) == CDC_POSITION_LSN;
 
-/* A part from a numeric: a whole number from 0 to 2^64-1. */
-uint64
-cdc_part_from_numeric(Datum value)
-{
-	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, value));
-	uint64		n = 0;
-	char	   *s;
+	if (cdc_position_kind_of(a) == cdc_position_kind_of(b) ||
+		!cdc_position_is_real(a) || !cdc_position_is_real(b))
+		return;
 
-	for (s = text; *s >= '0' && *s <= '9'; s++)
-	{
-		uint64		digit = *s - '0';
-
-		if (n > (PG_UINT64_MAX - digit) / 10)
-			break;
-		n = n * 10 + digit;
-	}
-	if (s > text && *s == '.')
-		for (s++; *s == '0'; s++)
-			;
-	if (s == text || *s != '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("position part out of range: %s", text),
-				 errdetail("A part is a whole number from 0 to 18446744073709551615.")));
-	pfree(text);
-	return n;
-}
-
-Datum
-cdc_numeric_from_part(uint64 part)
-{
-	char		text[32];
-
-	if (part <= PG_INT64_MAX)
-		return NumericGetDatum(int64_to_numeric((int64) part));
-	snprintf(text, sizeof(text), UINT64_FORMAT, part);
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
-							   Int32GetDatum(-1));
+	/* always in the same order, so that the message depends on no plan */
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("cannot compare an LSN-headed position with a number-headed one"),
+			 errdetail("The positions are %s and %s.",
+					   a_is_lsn ? cdc_payload_text(a, alen) : cdc_payload_text(b, blen),
+					   a_is_lsn ? cdc_payload_text(b, blen) : cdc_payload_text(a, alen)),
+			 errhint("Positions of one key must come from one log; make all of them of one kind.")));
 }
 
 /* ---------- input and output ---------- */
 
 PG_FUNCTION_INFO_V1(cdc_position_in);
-PG_FUNCTION_INFO_V1(cdc_position_out);
-PG_FUNCTION_INFO_V1(cdc_position_recv);
-PG_FUNCTION_INFO_V1(cdc_position_send);
-
 Datum
 cdc_position_in(PG_FUNCTION_ARGS)
 {
-	char	   *text = PG_GETARG_CSTRING(0);
+	const char *text = PG_GETARG_CSTRING(0);
 	CdcPosition p;
 
-	switch (cdc_position_parse(text, strlen(text), &p))
+	switch (cdc_position_parse(text, (int) strlen(text), &p))
 	{
 		case CDC_POSITION_OK:
 			break;
 		case CDC_POSITION_OUT_OF_RANGE:
 			ereturn(fcinfo->context, (Datum) 0,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("value \"%s\" is out of range for type %s", text, "cdc_position"),
-					 errdetail("A part is at most 18446744073709551615, an epoch at most 4294967295.")));
+					 errmsg("value \"%s\" is out of range for type %s",
+							text, "cdc_position")));
 		case CDC_POSITION_TOO_MANY_PARTS:
 			ereturn(fcinfo->context, (Datum) 0,
 					(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-					 errmsg("invalid input syntax for type %s: \"%s\"", "cdc_position", text),
-					 errdetail("A position has at most %d parts.", CDC_POSITION_MAX_PARTS)));
+					 errmsg("invalid input syntax for type %s: \"%s\"",
+							"cdc_position", text),
+					 errdetail("A position has at most %d parts.",
+							   CDC_POSITION_MAX_PARTS)));
 		case CDC_POSITION_BAD_SYNTAX:
 			ereturn(fcinfo->context, (Datum) 0,
 					(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-					 errmsg("invalid input syntax for type %s: \"%s\"", "cdc_position", text),
-					 errhint("A position looks like 16/B374D848, 16/B374D848:3 or 47:10840633, after an epoch 2@16/B374D848.")));
+					 errmsg("invalid input syntax for type %s: \"%s\"",
+							"cdc_position", text)));
 	}
 	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_out);
 Datum
 cdc_position_out(PG_FUNCTION_ARGS)
 {
-	CdcPosition p;
-	char		text[CDC_POSITION_MAX_TEXT];
+	struct varlena *v = PG_GETARG_CDC_POSITION(0);
 
-	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
-	(void) cdc_position_print(&p, text);
-	PG_RETURN_CSTRING(pstrdup(text));
+	PG_RETURN_CSTRING(cdc_payload_text(cdc_value_bytes(v), cdc_value_len(v)));
 }
 
-/* The payload as it is; every byte is checked on the way in. */
+PG_FUNCTION_INFO_V1(cdc_position_recv);
 Datum
 cdc_position_recv(PG_FUNCTION_ARGS)
 {
 	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
 	int			len = buf->len - buf->cursor;
-	const uint8 *bytes;
+	const uint8 *bytes = (const uint8 *) pq_getmsgbytes(buf, len);
 	CdcPosition p;
 
-	if (len < 1 || len > CDC_POSITION_MAX_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-				 errmsg("invalid length in external \"cdc_position\" value: %d", len)));
-	bytes = (const uint8 *) pq_getmsgbytes(buf, len);
 	if (!cdc_position_unpack(bytes, len, &p))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-				 errmsg("invalid bytes in external \"cdc_position\" value")));
-	PG_RETURN_DATUM(cdc_value_from_position(&p));
+				 errmsg("invalid binary representation of type %s", "cdc_position")));
+	PG_RETURN_DATUM(cdc_value_from_bytes(bytes, len));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_send);
 Datum
 cdc_position_send(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
-	StringInfoData buf;
 
-	pq_begintypsend(&buf);
-	pq_sendbytes(&buf, (const char *) cdc_value_bytes(v), cdc_value_len(v));
-	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
+	PG_RETURN_DATUM(cdc_value_from_bytes(cdc_value_bytes(v), cdc_value_len(v)));
 }
 
-/* ---------- order ---------- */
+/* ---------- comparison ---------- */
 
 static int
 compare_args(FunctionCallInfo fcinfo)
 {
 	struct varlena *a = PG_GETARG_CDC_POSITION(0);
 	struct varlena *b = PG_GETARG_CDC_POSITION(1);
-	int			cmp = cdc_position_compare(cdc_value_bytes(a), cdc_value_len(a),
-										   cdc_value_bytes(b), cdc_value_len(b));
+	int			cmp = cdc_value_compare(a, b);
 
 	PG_FREE_IF_COPY(a, 0);
 	PG_FREE_IF_COPY(b, 1);
 	return cmp;
 }
 
-#define CDC_POSITION_OPERATOR(name, op) \
+#define COMPARISON(name, op) \
 PG_FUNCTION_INFO_V1(cdc_position_##name); \
 Datum \
 cdc_position_##name(PG_FUNCTION_ARGS) \
 { \
 	PG_RETURN_BOOL(compare_args(fcinfo) op 0); \
-}
+} \
+extern Datum cdc_position_##name(PG_FUNCTION_ARGS)
 
-CDC_POSITION_OPERATOR(lt, <)
-CDC_POSITION_OPERATOR(le, <=)
-CDC_POSITION_OPERATOR(eq, ==)
-CDC_POSITION_OPERATOR(ne, !=)
-CDC_POSITION_OPERATOR(ge, >=)
-CDC_POSITION_OPERATOR(gt, >)
+COMPARISON(eq, ==);
+COMPARISON(ne, !=);
+COMPARISON(lt, <);
+COMPARISON(le, <=);
+COMPARISON(gt, >);
+COMPARISON(ge, >=);
 
 PG_FUNCTION_INFO_V1(cdc_position_cmp);
-PG_FUNCTION_INFO_V1(cdc_position_larger);
-PG_FUNCTION_INFO_V1(cdc_position_smaller);
-PG_FUNCTION_INFO_V1(cdc_position_hash);
-PG_FUNCTION_INFO_V1(cdc_position_hash_extended);
-PG_FUNCTION_INFO_V1(cdc_position_sortsupport);
-
 Datum
 cdc_position_cmp(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT32(compare_args(fcinfo));
+	int			cmp = compare_args(fcinfo);
+
+	PG_RETURN_INT32((cmp > 0) - (cmp < 0));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_larger);
 Datum
 cdc_position_larger(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(compare_args(fcinfo) >= 0 ? PG_GETARG_DATUM(0) : PG_GETARG_DATUM(1));
+	PG_RETURN_DATUM(PG_GETARG_DATUM(compare_args(fcinfo) >= 0 ? 0 : 1));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_smaller);
 Datum
 cdc_position_smaller(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_DATUM(compare_args(fcinfo) <= 0 ? PG_GETARG_DATUM(0) : PG_GETARG_DATUM(1));
+	PG_RETURN_DATUM(PG_GETARG_DATUM(compare_args(fcinfo) <= 0 ? 0 : 1));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_hash);
 Datum
 cdc_position_hash(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
-	uint32		hash = hash_bytes(cdc_value_bytes(v), cdc_value_len(v));
+	Datum		result = hash_any(cdc_value_bytes(v), cdc_value_len(v));
 
 	PG_FREE_IF_COPY(v, 0);
-	PG_RETURN_UINT32(hash);
+	PG_RETURN_DATUM(result);
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_hash_extended);
 Datum
 cdc_position_hash_extended(PG_FUNCTION_ARGS)
 {
 	struct varlena *v = PG_GETARG_CDC_POSITION(0);
-	uint64		hash = hash_bytes_extended(cdc_value_bytes(v), cdc_value_len(v),
+	Datum		result = hash_any_extended(cdc_value_bytes(v), cdc_value_len(v),
 										   PG_GETARG_INT64(1));
 
 	PG_FREE_IF_COPY(v, 0);
-	PG_RETURN_UINT64(hash);
+	PG_RETURN_DATUM(result);
 }
 
 /* ---------- sort support ---------- */
 
 typedef struct AbbrevState
 {
-	int64		inputs;
-	bool		estimating;
-	hyperLogLogState abbreviated;
+	int64		input_count;	/* non-NULL values seen */
+	bool		estimating;		/* still counting distinct keys? */
+	hyperLogLogState cardinality;	/* of the abbreviated keys */
 } AbbrevState;
 
 static int
-compare_datums(Datum x, Datum y, SortSupport ssup)
+compare_full(Datum x, Datum y, SortSupport ssup)
 {
-	struct varlena *a = PG_DETOAST_DATUM_PACKED(x);
-	struct varlena *b = PG_DETOAST_DATUM_PACKED(y);
-	int			cmp = cdc_position_compare(cdc_value_bytes(a), cdc_value_len(a),
-										   cdc_value_bytes(b), cdc_value_len(b));
+	struct varlena *a = DatumGetCdcPosition(x);
+	struct varlena *b = DatumGetCdcPosition(y);
+	int			cmp = cdc_value_compare(a, b);
 
-	if ((Pointer) a != DatumGetPointer(x))
+	if (PointerGetDatum(a) != x)
 		pfree(a);
-	if ((Pointer) b != DatumGetPointer(y))
+	if (PointerGetDatum(b) != y)
 		pfree(b);
 	return cmp;
-}
-
-static int
-compare_abbreviated(Datum x, Datum y, SortSupport ssup)
-{
-	return (x > y) - (x < y);
 }
 
 static Datum
 abbreviate(Datum original, SortSupport ssup)
 {
 	AbbrevState  *state = ssup->ssup_extra;
-	struct varlena *v = PG_DETOAST_DATUM_PACKED(original);
+	struct varlena *v = DatumGetCdcPosition(original);
 	uint64		key = cdc_position_abbreviate(cdc_value_bytes(v), cdc_value_len(v));
 
-	if ((Pointer) v != DatumGetPointer(original))
+	if (PointerGetDatum(v) != original)
 		pfree(v);
-	state->inputs++;
+	state->input_count++;
 	if (state->estimating)
-		addHyperLogLog(&state->abbreviated,
+		addHyperLogLog(&state->cardinality,
 					   DatumGetUInt32(hash_uint32((uint32) key ^ (uint32) (key >> 32))));
 #if SIZEOF_DATUM == 8
 	return (Datum) key;
@@ -293,121 +281,69 @@ abbreviate(Datum original, SortSupport ssup)
 #endif
 }
 
-/*
- * Give abbreviation up where positions hardly differ in what it keeps, as the
- * server does for uuid: not before 10,000 inputs, when fewer than 1 in 2,000
- * is distinct.  Once 100,000 distinct keys were seen it is worth its cost.
- */
+/* The thresholds are those of uuid_abbrev_abort (core 15, uuid.c). */
 static bool
-abort_abbreviation(int memtupcount, SortSupport ssup)
+abbreviate_abort(int memtupcount, SortSupport ssup)
 {
 	AbbrevState  *state = ssup->ssup_extra;
 	double		distinct;
 
-	if (memtupcount < 10000 || state->inputs < 10000 || !state->estimating)
+	if (memtupcount < 10000 || state->input_count < 10000 || !state->estimating)
 		return false;
-	distinct = estimateHyperLogLog(&state->abbreviated);
+	distinct = estimateHyperLogLog(&state->cardinality);
+
+	/* plenty of distinct keys: stop counting, abbreviation pays */
 	if (distinct > 100000.0)
 	{
 		state->estimating = false;
 		return false;
 	}
-	return distinct < state->inputs / 2000.0 + 0.5;
+	return distinct < state->input_count / 2000.0 + 0.5;
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_sortsupport);
 Datum
 cdc_position_sortsupport(PG_FUNCTION_ARGS)
 {
 	SortSupport ssup = (SortSupport) PG_GETARG_POINTER(0);
 
-	ssup->comparator = compare_datums;
+	ssup->comparator = compare_full;
+	ssup->ssup_extra = NULL;
 	if (ssup->abbreviate)
 	{
 		MemoryContext old = MemoryContextSwitchTo(ssup->ssup_cxt);
-		AbbrevState  *state = palloc0(sizeof(AbbrevState));
+		AbbrevState  *state = palloc(sizeof(AbbrevState));
 
+		state->input_count = 0;
 		state->estimating = true;
-		initHyperLogLog(&state->abbreviated, 10);
+		initHyperLogLog(&state->cardinality, 10);
 		ssup->ssup_extra = state;
-		ssup->comparator = compare_abbreviated;
+		ssup->comparator = ssup_datum_unsigned_cmp;
 		ssup->abbrev_converter = abbreviate;
-		ssup->abbrev_abort = abort_abbreviation;
-		ssup->abbrev_full_comparator = compare_datums;
+		ssup->abbrev_abort = abbreviate_abort;
+		ssup->abbrev_full_comparator = compare_full;
 		MemoryContextSwitchTo(old);
 	}
 	PG_RETURN_VOID();
 }
 
-/* ---------- casts ---------- */
+/* ---------- constructors and casts ---------- */
 
-PG_FUNCTION_INFO_V1(cdc_position_from_lsn);
-PG_FUNCTION_INFO_V1(cdc_position_to_lsn);
-
-static Datum
-from_lsn(XLogRecPtr lsn)
+/* Argument n as a part or an epoch, 0 .. max: NULL is 0. */
+static uint64
+get_number_arg(FunctionCallInfo fcinfo, int n, const char *what, int64 max)
 {
-	CdcPosition p = {.kind = CDC_POSITION_LSN, .nparts = 1};
+	int64		value = PG_ARGISNULL(n) ? 0 : PG_GETARG_INT64(n);
 
-	p.parts[0] = lsn;
-	return cdc_value_from_position(&p);
-}
-
-Datum
-cdc_position_from_lsn(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_DATUM(from_lsn(PG_GETARG_LSN(0)));
-}
-
-static void
-check_lsn_headed(const CdcPosition *p)
-{
-	if (p->kind != CDC_POSITION_LSN)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("a number-headed position has no LSN"),
-				 errhint("Use cdc_position_part or cdc_position_parts.")));
-}
-
-/* The cast: nothing may be lost. */
-Datum
-cdc_position_to_lsn(PG_FUNCTION_ARGS)
-{
-	CdcPosition p;
-
-	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
-	check_lsn_headed(&p);
-	if (p.epoch != 0 || p.nparts > 1)
-	{
-		char		text[CDC_POSITION_MAX_TEXT];
-
-		(void) cdc_position_print(&p, text);
+	if (value < 0 || value > max)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("position %s does not fit type pg_lsn", text),
-				 errdetail("Its epoch or ordinal would be lost."),
-				 errhint("Use cdc_position_lsn to take the LSN alone.")));
-	}
-	PG_RETURN_LSN(p.parts[0]);
+				 errmsg("%s %lld is out of range", what, (long long) value),
+				 errdetail("It must be from 0 to %lld.", (long long) max)));
+	return (uint64) value;
 }
-
-/* ---------- constructors ---------- */
 
 PG_FUNCTION_INFO_V1(cdc_position);
-PG_FUNCTION_INFO_V1(cdc_position_with_epoch);
-
-static uint64
-part_arg(FunctionCallInfo fcinfo, int arg, const char *name, int64 max)
-{
-	int64		n = PG_ARGISNULL(arg) ? 0 : PG_GETARG_INT64(arg);
-
-	if (n < 0 || n > max)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("%s out of range: %lld", name, (long long) n),
-				 errdetail("It must be from 0 to %lld.", (long long) max)));
-	return (uint64) n;
-}
-
 Datum
 cdc_position(PG_FUNCTION_ARGS)
 {
@@ -416,39 +352,83 @@ cdc_position(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	p.parts[0] = PG_GETARG_LSN(0);
-	p.parts[1] = part_arg(fcinfo, 1, "ordinal", PG_INT64_MAX);
-	p.parts[2] = part_arg(fcinfo, 2, "sub_ordinal", PG_INT64_MAX);
-	p.epoch = (uint32) part_arg(fcinfo, 3, "epoch", PG_UINT32_MAX);
+	p.parts[1] = get_number_arg(fcinfo, 1, "ordinal", PG_INT64_MAX);
+	p.parts[2] = get_number_arg(fcinfo, 2, "sub_ordinal", PG_INT64_MAX);
+	p.epoch = (uint32) get_number_arg(fcinfo, 3, "epoch", PG_UINT32_MAX);
 	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_from_lsn);
+Datum
+cdc_position_from_lsn(PG_FUNCTION_ARGS)
+{
+	CdcPosition p = {.kind = CDC_POSITION_LSN, .nparts = 1};
+
+	p.parts[0] = PG_GETARG_LSN(0);
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
+}
+
+/* The argument, refused if it has no LSN to give. */
+static void
+get_lsn_headed_arg(FunctionCallInfo fcinfo, CdcPosition *p)
+{
+	struct varlena *v = PG_GETARG_CDC_POSITION(0);
+
+	cdc_value_to_position(v, p);
+	if (p->kind != CDC_POSITION_LSN)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("position %s has no LSN",
+						cdc_payload_text(cdc_value_bytes(v), cdc_value_len(v))),
+				 errdetail("The position begins with a number."),
+				 errhint("Use cdc_position_part() or cdc_position_parts().")));
+}
+
+PG_FUNCTION_INFO_V1(cdc_position_to_lsn);
+Datum
+cdc_position_to_lsn(PG_FUNCTION_ARGS)
+{
+	CdcPosition p;
+
+	get_lsn_headed_arg(fcinfo, &p);
+	if (p.epoch != 0 || p.nparts > 1)
+	{
+		char		text[CDC_POSITION_MAX_TEXT];
+
+		(void) cdc_position_print(&p, text);
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("position %s does not fit type %s", text, "pg_lsn"),
+				 errdetail("The epoch and the parts after the LSN would be lost."),
+				 errhint("Use cdc_position_lsn() to take the LSN alone.")));
+	}
+	PG_RETURN_LSN(p.parts[0]);
+}
+
+PG_FUNCTION_INFO_V1(cdc_position_with_epoch);
 Datum
 cdc_position_with_epoch(PG_FUNCTION_ARGS)
 {
 	CdcPosition p;
 
 	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
-	p.epoch = (uint32) part_arg(fcinfo, 1, "epoch", PG_UINT32_MAX);
+	p.epoch = (uint32) get_number_arg(fcinfo, 1, "epoch", PG_UINT32_MAX);
 	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }
 
-/* ---------- accessors ---------- */
+/* ---------- pieces ---------- */
 
 PG_FUNCTION_INFO_V1(cdc_position_lsn);
-PG_FUNCTION_INFO_V1(cdc_position_epoch);
-PG_FUNCTION_INFO_V1(cdc_position_part);
-PG_FUNCTION_INFO_V1(cdc_position_parts);
-
 Datum
 cdc_position_lsn(PG_FUNCTION_ARGS)
 {
 	CdcPosition p;
 
-	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
-	check_lsn_headed(&p);
+	get_lsn_headed_arg(fcinfo, &p);
 	PG_RETURN_LSN(p.parts[0]);
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_epoch);
 Datum
 cdc_position_epoch(PG_FUNCTION_ARGS)
 {
@@ -458,6 +438,7 @@ cdc_position_epoch(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64((int64) p.epoch);
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_part);
 Datum
 cdc_position_part(PG_FUNCTION_ARGS)
 {
@@ -467,47 +448,52 @@ cdc_position_part(PG_FUNCTION_ARGS)
 	if (n < 1 || n > CDC_POSITION_MAX_PARTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("position part number out of range: %d", n),
-				 errdetail("Parts are numbered from 1 to %d.", CDC_POSITION_MAX_PARTS)));
+				 errmsg("part number %d is out of range", n),
+				 errdetail("The parts of a position are numbered from 1 to %d.",
+						   CDC_POSITION_MAX_PARTS)));
 	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
 	PG_RETURN_DATUM(cdc_numeric_from_part(p.parts[n - 1]));
 }
 
+PG_FUNCTION_INFO_V1(cdc_position_parts);
 Datum
 cdc_position_parts(PG_FUNCTION_ARGS)
 {
 	CdcPosition p;
 	Datum		parts[CDC_POSITION_MAX_PARTS];
+	int			i;
 
 	cdc_value_to_position(PG_GETARG_CDC_POSITION(0), &p);
-	for (int i = 0; i < p.nparts; i++)
+	for (i = 0; i < p.nparts; i++)
 		parts[i] = cdc_numeric_from_part(p.parts[i]);
-	PG_RETURN_ARRAYTYPE_P(construct_array(parts, p.nparts, NUMERICOID, -1, false, TYPALIGN_INT));
+	PG_RETURN_ARRAYTYPE_P(construct_array(parts, p.nparts, NUMERICOID,
+										  -1, false, TYPALIGN_INT));
 }
 
-/* ---------- the guard for people's own MERGE ---------- */
+/* ---------- the law's comparison ---------- */
 
+/*
+ * Is incoming real and newer than stored?  Never NULL: no position, given as
+ * NULL or as LSN 0/0, is below every real one and supersedes nothing.
+ */
 PG_FUNCTION_INFO_V1(cdc_supersedes);
-
-/* Is incoming real and newer than stored?  Never NULL. */
 Datum
 cdc_supersedes(PG_FUNCTION_ARGS)
 {
-	struct varlena *in;
+	struct varlena *incoming;
 	struct varlena *stored;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_BOOL(false);
-	in = PG_GETARG_CDC_POSITION(0);
-	if (!cdc_position_is_real(cdc_value_bytes(in)))
+	incoming = PG_GETARG_CDC_POSITION(0);
+	if (!cdc_position_is_real(cdc_value_bytes(incoming)))
 		PG_RETURN_BOOL(false);
 	if (PG_ARGISNULL(1))
 		PG_RETURN_BOOL(true);
 	stored = PG_GETARG_CDC_POSITION(1);
 	if (!cdc_position_is_real(cdc_value_bytes(stored)))
 		PG_RETURN_BOOL(true);
-	if (cdc_position_kind_of(cdc_value_bytes(in)) != cdc_position_kind_of(cdc_value_bytes(stored)))
-		cdc_refuse_mixed_kinds("cdc_supersedes");
-	PG_RETURN_BOOL(cdc_position_compare(cdc_value_bytes(in), cdc_value_len(in),
-										cdc_value_bytes(stored), cdc_value_len(stored)) > 0);
+	cdc_value_check_kinds(cdc_value_bytes(incoming), cdc_value_len(incoming),
+						 cdc_value_bytes(stored), cdc_value_len(stored));
+	PG_RETURN_BOOL(cdc_value_compare(incoming, stored) > 0);
 }

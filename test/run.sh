@@ -9,7 +9,7 @@ usage() {
   cat <<'USAGE'
 usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories and a longer feed than a quick run has
-  --only SUITE  one of: regress isolation law feed (may be given several times)
+  --only SUITE  one of: regress isolation readme law feed (may be given several times)
 PG_CONFIG chooses the server; without it the distribution's is used and, where
 it is missing, installed. Nothing is left running and nothing is left behind.
 USAGE
@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | law | feed) only="$only$2 " ;;
+        regress | isolation | readme | law | feed) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -102,6 +102,9 @@ if wanted isolation; then
   else
     cdc_say "isolation: skipped, test/specs has no tests"
   fi
+fi
+if wanted readme; then
+  run_script readme test/readme.sh
 fi
 if wanted law; then
   if [ -f test/law/run.sh ]; then

@@ -128,6 +128,20 @@ CALL fc.stage('doc_old_in', $$ ('u', 6, 't2', '__debezium_unavailable_value', '1
 SELECT fc.deliveries('doc', 'doc_old_in', 'batch', 'tomb 5@1/3 tomb 6@1/4 7|t3|L@1/4');
 SELECT fc.deliveries('doc', 'doc_old_in', 'log', 'tomb 5@1/3 tomb 6@1/4 7|t3|L@1/4');
 
+-- the old key is taken again, in the same batch: its new holder's values are not the moved row's
+TRUNCATE doc;
+INSERT INTO doc VALUES (5, 't', 'L', false, '1/1');
+CALL fc.stage('doc_old_in', $$ ('u', 5, 't1', 'L1', '1/2', NULL), ('u', 6, 't2', '__debezium_unavailable_value', '1/3', 5),
+                               ('c', 5, 'other', 'L2', '1/4', NULL), ('u', 5, 'other', '__debezium_unavailable_value', '1/5', NULL) $$);
+SELECT fc.deliveries('doc', 'doc_old_in', 'batch', '5|other|L2@1/5 6|t2|L1@1/3');
+SELECT fc.deliveries('doc', 'doc_old_in', 'log', '5|other|L2@1/5 6|t2|L1@1/3');
+CALL fc.stage('doc_old_in', $$ ('u', 6, 't2', '__debezium_unavailable_value', '1/3', 5), ('c', 5, 'other', 'L2', '1/4', NULL) $$);
+SELECT fc.deliveries('doc', 'doc_old_in', 'batch', '5|other|L2@1/4 6|t2|L@1/3');
+TRUNCATE doc;
+CALL fc.stage('doc_old_in', $$ ('c', 5, 't1', 'L1', '1/2', NULL), ('u', 6, 't2', '__debezium_unavailable_value', '1/3', 5),
+                               ('c', 5, 'other', NULL, '1/4', NULL) $$);
+SELECT fc.deliveries('doc', 'doc_old_in', 'batch', '5|other|NULL@1/4 6|t2|L1@1/3');
+
 \echo FC25: a column that the event does not carry is not NULL
 CREATE TABLE doc_list_in (op text, id int, title text, body text, source_position cdc_position, unchanged text[]);
 TRUNCATE doc;

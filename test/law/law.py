@@ -1,0 +1,460 @@
+#!/usr/bin/env python3
+"""The law test: random histories against cdc_apply.
+
+Each seed makes a history (history.py), delivers it in several ways, and after
+every call compares counts and rows with an oracle in plain SQL (oracle.sql,
+machine.sql). A failure is made small and written to failures/ as an SQL file
+that needs nothing but the extension; such a file, moved to kept/, is replayed
+by every run. With --mutate, appliers that are wrong on purpose (applier.sql)
+take the place of cdc_apply, and each must be caught.
+"""
+import argparse
+import glob
+import json
+import multiprocessing
+import os
+import queue
+import re
+import subprocess
+import sys
+import time
+
+from history import COLUMNS, DEFAULTS, History, lit
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COUNTS = ['events', 'inserted', 'updated', 'deleted', 'stale', 'duplicate', 'superseded', 'fenced', 'ignored',
+          'truncated']
+
+
+class SqlError(Exception):
+    pass
+
+
+class Psql:
+    """One long-lived session."""
+
+    def __init__(self, db):
+        self.db = db
+        self.start()
+
+    def start(self):
+        env = dict(os.environ, PGOPTIONS='-c client_min_messages=error -c synchronous_commit=off -c jit=off')
+        self.p = subprocess.Popen(['psql', '-qAtX', '-d', self.db], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True,
+                                  encoding='utf-8')
+
+    def send(self, sql):
+        try:
+            self.p.stdin.write(sql + "\n;\nSELECT '--end--';\n")
+            self.p.stdin.flush()
+        except BrokenPipeError:
+            pass
+
+    def receive(self):
+        lines = []
+        while True:
+            line = self.p.stdout.readline()
+            if not line:
+                self.p.wait()
+                self.start()
+                raise SqlError('connection lost: ' + ''.join(lines)[-2000:])
+            if line == '--end--\n':
+                break
+            lines.append(line)
+        out = ''.join(lines).strip()
+        if 'ERROR:  ' in out or 'FATAL:  ' in out:
+            raise SqlError(out[-2000:])
+        return out
+
+    def run(self, sql):
+        self.send(sql)
+        return self.receive()
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.wait()
+
+
+def psql_once(db, sql):
+    r = subprocess.run(['psql', '-qAtX', '-v', 'ON_ERROR_STOP=1', '-d', db, '-c', sql], capture_output=True, text=True)
+    if r.returncode:
+        sys.exit('law: ' + r.stderr.strip())
+
+
+def quoted(value):
+    text = json.dumps(value, ensure_ascii=False)
+    tag = 'law'
+    while '$' + tag + '$' in text:
+        tag += 'x'
+    return '$%s$%s$%s$' % (tag, text, tag)
+
+
+class Bench:
+    """A database with the machine in it, and the seeds that run there."""
+
+    def __init__(self, name, options):
+        self.db = name
+        self.options = options
+        psql_once('postgres', 'DROP DATABASE IF EXISTS %s' % name)
+        psql_once('postgres', "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'" % name)
+        self.s = Psql(name)
+        self.s.run('CREATE EXTENSION cdc_precedence')
+        for f in ('oracle.sql', 'machine.sql', 'applier.sql'):
+            if os.path.exists(os.path.join(HERE, f)):
+                self.s.run(open(os.path.join(HERE, f), encoding='utf-8').read())
+        self.other = None
+        self.layouts = set()
+
+    def close(self):
+        self.s.close()
+        if self.other:
+            self.other.close()
+        psql_once('postgres', 'DROP DATABASE IF EXISTS %s' % self.db)
+
+    def call_text(self, h, staging='staging'):
+        if self.options.mutation:
+            return "SELECT * FROM law.apply_%s(%s, %s, @dry@)" % (
+                'row', lit(self.options.mutation), 'true' if h.consume else 'false')
+        return 'SELECT * FROM cdc_apply(%s)' % ', '.join(
+            ["'target'", lit(staging)] + h.arguments() + ['dry_run => @dry@'])
+
+    def prepare(self, h):
+        name = h.layout.name
+        if name not in self.layouts:
+            self.s.run(h.layout.ddl(name) +
+                       ('SELECT law.make_incoming();' if self.options.mutation else ''))
+            self.layouts.add(name)
+        self.s.run('SET search_path = %s, public; CALL law.load(%s)' % (name, quoted(h.to_load())))
+
+    def play(self, d):
+        """None, or what went wrong."""
+        try:
+            out = self.s.run('CALL law.play(%s, NULL)' % quoted(d))
+        except SqlError as e:
+            try:
+                self.s.run('ROLLBACK')
+            except SqlError:
+                pass
+            return {'sql': str(e)}
+        return json.loads(out) if out else None
+
+    def seed(self, seed):
+        """None, or a text that says what went wrong."""
+        h = History(seed)
+        self.prepare(h)
+        for plan in h.deliveries:
+            d = h.to_play(plan, self.call_text(h))
+            wrong = self.play(d)
+            if wrong:
+                return self.failed(h, plan, d, wrong)
+        if h.mode == 'full' and seed % 4 == 0 and not self.options.mutation:
+            wrong = self.rush(h)
+            if wrong:
+                return 'seed %d, two appliers at once: %s' % (seed, json.dumps(wrong, ensure_ascii=False))
+        return None
+
+    def rush(self, h):
+        if self.other is None:
+            self.other = Psql(self.db)
+        items = h.snap_events + h.log
+        items = items + h.rng.choices(items, k=len(items) // 3)
+        h.rng.shuffle(items)
+        halves = [items[::2], items[1::2]]
+        ds = [dict(h.to_play(h.deliveries[0], self.call_text(h, staging)), all=items,
+                   source=h.source_rows(), calls=[h.call(c) for c in h.cut(half)])
+              for half, staging in zip(halves, ('staging', 'other_staging'))]
+        try:
+            self.s.run('CALL law.begin_delivery(%s)' % quoted(ds[0]['first']))
+            self.s.send('CALL law.rush(%s, \'staging\', NULL)' % quoted(ds[0]))
+            self.other.send('SET search_path = %s, public; CALL law.rush(%s, \'other_staging\', NULL)' % (
+                h.layout.name, quoted(ds[1])))
+            wrong = []
+            for s in (self.s, self.other):
+                try:
+                    out = s.receive()
+                    if out:
+                        wrong.append(out)
+                except SqlError as e:
+                    wrong.append(str(e))
+            if wrong:
+                return wrong
+            out = self.s.run('SELECT law.after_rush(%s)' % quoted(ds[0]))
+            return json.loads(out) if out else None
+        except SqlError as e:
+            return {'sql': str(e)}
+
+    # Failures
+
+    def failed(self, h, plan, d, wrong):
+        text = 'seed %d (%s, %s, %s): %s' % (h.seed, h.layout.name, h.mode, plan['kind'], tell(wrong))
+        if self.options.mutation or self.options.no_shrink:
+            return text
+        small = dict(d)
+        if 'sql' not in wrong and self.play(dict(small, commits=False, caught=True)):
+            small.update(commits=False, caught=True)
+        elif 'sql' in wrong and self.play(dict(small, commits=False, caught=True)):
+            small.update(commits=False, caught=True)
+        if 'against_the_source' in wrong and not wrong.get('against_the_law'):
+            return text
+        small = self.shrink(small)
+        wrong = self.play(dict(small, trace=True))
+        if not wrong:
+            return text + '\n  (not seen again when replayed)'
+        if 'trace' not in wrong:
+            return text + '\n  (small: %s)' % json.dumps(small['calls'])
+        path = os.path.join(HERE, 'failures', 'seed_%d.sql' % h.seed)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(self_contained(h, small, wrong))
+        return '%s\n  small, in %s: %s' % (text, path, tell(wrong))
+
+    def shrink(self, d):
+        """The same failure with fewer calls and events."""
+        def kind(wrong):
+            return None if not wrong else sorted(set(wrong) - {'call', 'trace', 'message', 'written', 'rows'}) + \
+                [wrong.get('error')]
+
+        def fails(calls, first=d['first']):
+            if not any(c['e'] for c in calls):
+                return False
+            return kind(self.play(dict(d, calls=calls, source=None, first=first))) == same
+
+        same = kind(self.play(dict(d, source=None)))
+        calls = [dict(c) for c in d['calls']]
+        if same is None:
+            return d
+        wrong = self.play(dict(d, calls=calls, source=None))
+        if 'call' in wrong:
+            cut = calls[:wrong['call']]
+            if fails(cut):
+                calls = cut
+        for _ in range(4):
+            before = sum(len(c['e']) for c in calls) + len(calls)
+            calls = reduce(calls, fails)
+            for n in range(len(calls)):
+                def with_items(items, n=n):
+                    c = dict(calls[n], e=[e for e, _ in items], f=[f for _, f in items])
+                    return calls[:n] + [c] + calls[n + 1:]
+                items = reduce(list(zip(calls[n]['e'], calls[n]['f'])), lambda i: fails(with_items(i)))
+                calls = with_items(items)
+            for n in range(len(calls)):
+                for flag in ('dry', 'bump'):
+                    if calls[n][flag]:
+                        plain = calls[:n] + [dict(calls[n], **{flag: False})] + calls[n + 1:]
+                        if fails(plain):
+                            calls = plain
+            if sum(len(c['e']) for c in calls) + len(calls) == before:
+                break
+        first = reduce(d['first'], lambda f: fails(calls, f))
+        return dict(d, calls=calls, source=None, first=first)
+
+
+def reduce(items, fails):
+    """Leaves out what the failure does not need."""
+    size = max(1, len(items) // 2)
+    while size >= 1 and items:
+        i = 0
+        while i < len(items):
+            less = items[:i] + items[i + size:]
+            if fails(less):
+                items = less
+            else:
+                i += size
+        size //= 2
+    return items
+
+
+def tell(wrong):
+    wrong = {k: v for k, v in wrong.items() if k != 'trace'}
+    want, got = wrong.get('expected'), wrong.get('actual')
+    if want and got:
+        wrong['counts'] = {k: 'expected %s, got %s' % (want[k], got.get(k)) for k in COUNTS if want[k] != got.get(k)}
+        del wrong['expected'], wrong['actual']
+    return re.sub(r'[0-9a-f]{100,}', lambda m: m.group()[:20] + '..', json.dumps(wrong, ensure_ascii=False))
+
+
+def self_contained(h, d, wrong):
+    """The history as an SQL script that raises an error where the law is broken."""
+    L = h.layout
+    names = [k for k, _ in L.keys] + ['__old_' + k for k, _ in L.keys] + COLUMNS + \
+        (['source_position'] if L.pos in ('lsn', 'num') else ['source_lsn', 'source_ordinal']) + ['__unchanged', 'op']
+    trace = wrong['trace']
+
+    def cell(name, v):
+        if name == '__unchanged' and L.gone != 'jsonb':
+            return 'NULL' if v is None else lit('{' + ','.join(v) + '}')
+        if v is None:
+            return 'NULL'
+        if isinstance(v, (dict, list)) or name == 'doc' and L.cells == 'typed':
+            return lit(json.dumps(v, ensure_ascii=False))
+        return lit(v)
+
+    out = ['-- A history that the law test found (seed %d), made small.' % h.seed,
+           '-- Rows and counts are those that an oracle in plain SQL worked out.',
+           '\\set ON_ERROR_STOP on', 'SET client_min_messages = error;',
+           'DROP SCHEMA IF EXISTS law_kept CASCADE;', L.ddl('law_kept', ['staging'])]
+    for f in d['first']:
+        row = f['row']
+        out.append('INSERT INTO target (%s) VALUES (%s);' % (
+            ', '.join(row), ', '.join(lit(json.dumps(v)) if k == 'doc' and v is not None else lit(v)
+                                      for k, v in row.items())))
+    for n, (c, t) in enumerate(zip(d['calls'], trace), 1):
+        out.append('\n-- Call %d' % n)
+        if c['bump']:
+            out.append(d['bump'] + ';')
+        out.append('DELETE FROM staging;')
+        for e, f in zip(c['e'], c['f']):
+            row = h.events[e]['forms'][f]['row']
+            used = [k for k in names if row.get(k) is not None]
+            out.append('INSERT INTO staging (%s) VALUES (%s);' % (
+                ', '.join(used), ', '.join(cell(k, row[k]) for k in used)) if used
+                else 'INSERT INTO staging DEFAULT VALUES;')
+        state = []
+        for r in t['state']:
+            state.append({k: r[k] for k in ('ka', 'kb', 'live', 'pos')})
+            state[-1].update(vals=r['vals'] if r['live'] else None, own=r['own'] if r['live'] else None)
+        for dry in ([True] if c['dry'] else []) + [False]:
+            out.append(CHECK % {
+                'n': n, 'call': d['call'].replace('@dry@', 'true' if dry else 'false'),
+                'counts': ', '.join("'%s', r.%s" % (k, k) for k in COUNTS),
+                'want': json.dumps(t['counts']),
+                'errors': lit('{' + ','.join(t['errors']) + '}'),
+                'state': json.dumps(state, ensure_ascii=False),
+                'compare': 'false' if dry else 'true'})
+    out.append('DROP SCHEMA law_kept CASCADE;')
+    return '\n'.join(out) + '\n'
+
+
+CHECK = """DO $check$
+DECLARE
+  want   jsonb := $want$%(want)s$want$;
+  rows   jsonb := $want$%(state)s$want$;
+  errors text[] := %(errors)s;
+  got    jsonb;
+BEGIN
+  BEGIN
+    SELECT jsonb_build_object(%(counts)s) INTO got
+    FROM (%(call)s) AS r;
+    IF cardinality(errors) > 0 THEN
+      RAISE EXCEPTION 'call %(n)s succeeded: %%', got USING ERRCODE = 'XX001';
+    ELSIF got <> want THEN
+      RAISE EXCEPTION 'call %(n)s: expected %%, got %%', want, got USING ERRCODE = 'XX001';
+    END IF;
+  EXCEPTION WHEN OTHERS THEN
+    IF SQLSTATE <> ALL (errors) THEN RAISE; END IF;
+  END;
+  got := (SELECT coalesce(jsonb_agg(jsonb_build_object('ka', ka, 'kb', kb, 'live', live, 'pos', pos,
+                   'vals', CASE WHEN live THEN vals END, 'own', CASE WHEN live THEN own END) ORDER BY ka, kb), '[]')
+          FROM state);
+  IF %(compare)s AND got <> rows THEN
+    RAISE EXCEPTION E'after call %(n)s:\\n  expected %%\\n  got      %%', rows, got;
+  END IF;
+END
+$check$;"""
+
+
+def kept(db):
+    """Replays the kept histories; gives the number that passed and the failures."""
+    passed, failures = 0, []
+    for path in sorted(glob.glob(os.path.join(HERE, 'kept', '*.sql'))):
+        r = subprocess.run(['psql', '-qAtX', '-d', db, '-f', path], capture_output=True, text=True)
+        if r.returncode:
+            failures.append('%s: %s' % (os.path.basename(path), r.stderr.strip()))
+        else:
+            passed += 1
+    return passed, failures
+
+
+def worker(name, options, todo, done, stop):
+    bench = Bench(name, options)
+    try:
+        while not stop.is_set():
+            try:
+                seed = todo.get_nowait()
+            except queue.Empty:
+                break
+            try:
+                done.put((seed, bench.seed(seed)))
+            except Exception as e:  # the test's own fault counts as a failure
+                done.put((seed, 'seed %d: %s: %s' % (seed, type(e).__name__, e)))
+                bench.s.close()
+                bench = Bench(name, options)
+    finally:
+        bench.close()
+        done.put(None)
+
+
+def run_seeds(options, seeds, report=True):
+    """Runs the seeds on several databases at once; gives (passed, failures)."""
+    todo, done, stop = multiprocessing.Queue(), multiprocessing.Queue(), multiprocessing.Event()
+    for s in seeds:
+        todo.put(s)
+    time.sleep(0.05)
+    jobs = min(options.jobs, len(seeds))
+    workers = [multiprocessing.Process(target=worker, args=('law_%d_%d' % (os.getpid(), i), options, todo, done, stop))
+               for i in range(jobs)]
+    for w in workers:
+        w.start()
+    passed, failures, running, last = 0, [], jobs, time.time()
+    while running:
+        try:
+            r = done.get(timeout=5)
+        except queue.Empty:
+            if not any(w.is_alive() for w in workers):
+                failures.append('a worker died')
+                break
+            continue
+        if r is None:
+            running -= 1
+            continue
+        if r[1] is None:
+            passed += 1
+        else:
+            failures.append(r[1])
+            if report:
+                print(r[1], flush=True)
+            if options.stop or len(failures) >= options.max_failures:
+                stop.set()
+        if report and time.time() - last > 20:
+            last = time.time()
+            print('law: %d of %d seeds, %d failed' % (passed + len(failures), len(seeds), len(failures)), flush=True)
+    for w in workers:
+        w.join()
+    return passed, failures
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--seeds', type=int, default=None, help='how many seeds (400; 20000 with --long)')
+    p.add_argument('--start', type=int, default=1, help='the first seed')
+    p.add_argument('--seed', type=int, help='this seed alone')
+    p.add_argument('--long', action='store_true', help='many seeds')
+    p.add_argument('--jobs', type=int, default=2, help='databases worked on at once')
+    p.add_argument('--stop', action='store_true', help='stop at the first failure')
+    p.add_argument('--max-failures', type=int, default=20, help='stop after so many failures')
+    p.add_argument('--no-shrink', action='store_true', help='do not make failures small')
+    p.add_argument('--mutate', action='store_true', help='check that wrong appliers are caught')
+    p.add_argument('--mutation', help='run the seeds against this wrong applier')
+    options = p.parse_args()
+    if options.mutate:
+        return mutate(options)
+    count = options.seeds if options.seeds is not None else 20000 if options.long else 400
+    seeds = [options.seed] if options.seed is not None else list(range(options.start, options.start + count))
+    passed, failures = 0, []
+    if glob.glob(os.path.join(HERE, 'kept', '*.sql')) and not options.mutation:
+        name = 'law_%d_kept' % os.getpid()
+        psql_once('postgres', 'CREATE DATABASE %s TEMPLATE template0 ENCODING \'UTF8\'' % name)
+        psql_once(name, 'CREATE EXTENSION cdc_precedence')
+        passed, failures = kept(name)
+        psql_once('postgres', 'DROP DATABASE %s' % name)
+        for f in failures:
+            print(f, flush=True)
+        print('law: %d kept histories replayed, %d failed' % (passed + len(failures), len(failures)), flush=True)
+    p2, f2 = run_seeds(options, seeds)
+    passed, failures = passed + p2, failures + f2
+    print('law: %d passed, %d failed' % (passed, len(failures)))
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
