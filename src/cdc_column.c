@@ -336,7 +336,15 @@ check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 	ListCell   *lc;
 
 	foreach(lc, rule->except_columns)
+	{
 		(void) need_column(cols, lfirst(lc), "except");
+		for (int i = 0; i < target->nkeys; i++)
+			if (strcmp(target->keys[i].name, lfirst(lc)) == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("except_columns names key column \"%s\"", target->keys[i].name),
+						 errdetail("An event cannot be applied without its key.")));
+	}
 	if (rule->tombstone_column == NULL && find_column(cols->staging, tombstone) != 0 &&
 		!has_name(rule->except_columns, tombstone) &&
 		(rule->delete_flag_column == NULL || strcmp(rule->delete_flag_column, tombstone) != 0))

@@ -174,6 +174,8 @@ gaps_from_list(CdcColumns *cols, Oid type, Datum value, uint8 *gaps, bool *any)
 		JsonbIteratorToken tok;
 		JsonbValue	v;
 
+		if (JB_ROOT_IS_SCALAR(jb) && JsonbExtractScalar(&jb->root, &v) && v.type == jbvNull)
+			return;
 		if (!JB_ROOT_IS_ARRAY(jb) || JB_ROOT_IS_SCALAR(jb))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
