@@ -225,6 +225,7 @@ typedef struct CdcTarget
 	CdcHorizon	horizon;
 
 	/* executor, from cdc_target_begin on */
+	bool		dry_run;
 	EState	   *estate;
 	ResultRelInfo *rri;
 	ModifyTableState *mtstate;

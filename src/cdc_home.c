@@ -87,6 +87,7 @@ cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
 	MemoryContext old;
 
 	target->estate = estate;
+	target->dry_run = dry_run;
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
 	for (int i = 0; i < target->nkeys; i++)
 		fired = bms_del_member(fired, target->keys[i].attno - FirstLowInvalidHeapAttributeNumber);
@@ -234,7 +235,12 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 				 errmsg("partition \"%s\" is not a table", cdc_relation_name(rel)),
 				 errdetail("Events can be applied to partitions that are ordinary tables only.")));
 	if (rri != target->rri)
+	{
+		/* routing looks at inserts only */
+		if (!target->dry_run)
+			cdc_check_valid_result_rel(rri, CMD_UPDATE);
 		index = leaf_index(target, rel);
+	}
 
 	leaf->relid = RelationGetRelid(rel);
 	leaf->rri = rri;
@@ -280,7 +286,9 @@ cdc_target_leaf(CdcTarget *target, const Datum *keys)
 			slot->tts_isnull[target->keys[i].attno - 1] = false;
 		}
 		ExecStoreVirtualTuple(slot);
+		old = MemoryContextSwitchTo(estate->es_query_cxt);
 		rri = ExecFindPartition(target->mtstate, target->rri, target->routing, slot, estate);
+		MemoryContextSwitchTo(old);
 	}
 	relid = RelationGetRelid(rri->ri_RelationDesc);
 	if (target->leaf != NULL && target->leaf->relid == relid)

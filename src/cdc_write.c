@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -123,8 +124,6 @@ remember_row(CdcWriter *w, TupleTableSlot *slot)
 {
 	int			natts = slot->tts_tupleDescriptor->natts;
 
-	w->before = palloc(sizeof(Datum) * natts);
-	w->before_null = palloc(sizeof(bool) * natts);
 	memcpy(w->before, slot->tts_values, sizeof(Datum) * natts);
 	memcpy(w->before_null, slot->tts_isnull, sizeof(bool) * natts);
 }
@@ -202,7 +201,7 @@ check_result(CdcWriter *w, TM_Result result)
 
 /* Insert the row in slot, unless somebody else inserted the key meanwhile. */
 static Written
-insert_row(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
+insert_row(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool tombstone)
 {
 	EState	   *estate = w->target->estate;
 	ResultRelInfo *rri = leaf->rri;
@@ -221,7 +220,9 @@ insert_row(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
 			return WRITE_SKIPPED;
 		check_triggered_row(w, leaf, slot);
 	}
+	w->context.tombstone = tombstone;
 	check_row(w, leaf, slot, triggered);
+	w->context.tombstone = false;
 
 	token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
 	table_tuple_insert_speculative(rel, slot, estate->es_output_cid, 0, NULL, token);
@@ -382,22 +383,27 @@ write_winner(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored,
 	TupleTableSlot *slot = leaf->fresh;
 	bool		absent = stored->state == CDC_KEY_ABSENT;
 	Written		written;
+	MemoryContext old;
 
 	if (outcome == CDC_DELETED)
 	{
 		w->context.tombstone = absent;
 		cdc_image_delete(&w->image, leaf, ev, stored, slot);
+		w->context.tombstone = false;
 	}
 	else
 		cdc_image_upsert(&w->image, leaf, ev, stored, slot);
+
+	/* the executor caches things in the current context as it goes along */
+	old = MemoryContextSwitchTo(w->target->estate->es_query_cxt);
 	if (w->rule->dry_run)
 		written = WRITTEN;
 	else if (absent)
-		written = insert_row(w, leaf, slot);
+		written = insert_row(w, leaf, slot, outcome == CDC_DELETED);
 	else
 		written = update_row(w, leaf, stored, slot);
-	w->context.tombstone = false;
 	ExecClearTuple(slot);
+	MemoryContextSwitchTo(old);
 	return written;
 }
 
@@ -527,6 +533,9 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 	w.image.fold = fold;
 	w.image.rule = rule;
 	w.image.context = &w.context;
+	/* a partition may have more columns, dropped ones, than the target */
+	w.before = palloc(sizeof(Datum) * MaxTupleAttributeNumber);
+	w.before_null = palloc(sizeof(bool) * MaxTupleAttributeNumber);
 	w.keys = palloc0(sizeof(Datum) * target->nkeys);
 	w.keys_null = palloc0(sizeof(bool) * target->nkeys);
 	w.call_context = CurrentMemoryContext;
