@@ -393,6 +393,12 @@ cdc_event_carries(const CdcEvent *ev, int col)
 		(cdc_event_gaps(ev)[col >> 3] & (1 << (col & 7))) == 0;
 }
 
+static inline bool
+cdc_event_kills(const CdcEvent *ev)
+{
+	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
+}
+
 /* An event as it comes from the reader; nothing in it outlives the row. */
 typedef struct CdcIncoming
 {
@@ -411,7 +417,6 @@ extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
 extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
 extern CdcEvent **cdc_fold_winners(CdcFold *fold, int64 *count);
 extern int64 cdc_fold_counted(CdcFold *fold);
-extern bool cdc_fold_same_image(CdcFold *fold, const CdcEvent *a, const CdcEvent *b);
 extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isnull);
 
 /* ---------- reading staging (cdc_read.c) ---------- */

@@ -5,20 +5,9 @@
  *
  * A hash table by key holds the greatest event met so far.  Losers are not
  * copied, with one exception: an event whose values may still be needed
- * stays below the winner in a chain of falling rank (see prune).
+ * stays below the winner in a chain of falling rank (see cdc_chain.c).
  *
- * Rank (I1): position; at the same position an upsert over a delete over a
- * retraction (and the delete that a key move leaves) over a snapshot row; for
- * rows whose position does not count, their own position.  Events of one rank
- * with other images tie: the greater image leads, the others hang on it.
- *
- * I2: a chain is sorted by rank, falling.
- * I3: a lower event is kept only if it carries a column that no kept event
- * above it carries, or stops or turns the search for such a column.
- * I4: where a key move may need values of the old key, any lower event may be
- * needed by a move still to be read.  Then all are kept, unsorted below the
- * top, until reading ends; settle() brings I2 and I3 about.
- *
+ * How events of one key stand to each other is in cdc_chain.c.
  * Reading is in cdc_read.c, judging and writing in cdc_write.c.
  *
  *-------------------------------------------------------------------------
@@ -31,7 +20,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-#include "cdc_apply.h"
+#include "cdc_fold.h"
 
 typedef struct FoldEntry
 {
@@ -40,23 +29,6 @@ typedef struct FoldEntry
 	char		status;
 } FoldEntry;
 
-struct CdcFold
-{
-	CdcTarget  *target;
-	CdcColumns *cols;
-	const CdcRule *rule;
-	MemoryContext context;		/* of everything kept */
-	struct fold_hash *table;
-	const Datum *probe;			/* key being looked up */
-	int64		counted;		/* events offered, without moved-away deletes */
-	int			gap_bytes;
-	uint8	   *missing;		/* work space of prune */
-	bool		casts;			/* some column is converted */
-	bool		keep_all;		/* I4 */
-	bool		settled;
-	Datum	   *move_values;	/* of the delete that a key move leaves */
-	bool	   *move_isnull;
-};
 
 static bool probe_matches(CdcFold *fold, const CdcEvent *ev);
 static uint32 probe_hash(CdcFold *fold);
@@ -124,124 +96,6 @@ probe_hash(CdcFold *fold)
 	return murmurhash32(hash);
 }
 
-/* ---------- rank ---------- */
-
-static int
-class_rank(CdcClass class)
-{
-	switch (class)
-	{
-		case CDC_UPSERT:
-			return 3;
-		case CDC_DELETE:
-			return 2;
-		case CDC_RETRACTION:
-			return 1;
-		default:
-			return 0;
-	}
-}
-
-static bool
-kills(const CdcEvent *ev)
-{
-	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
-}
-
-/* Rank (I1) of an event of this class, flags and position against ev. */
-static int
-compare_ranks(CdcClass class, uint8 flags, const uint8 *pos, int len, const CdcEvent *ev)
-{
-	int			placed = (flags & CDC_EVENT_UNPLACED) ? 0 : len;
-	int			cmp = cdc_pos_compare(pos, placed, ev->pos, cdc_event_place_len(ev));
-
-	if (cmp == 0)
-		cmp = class_rank(class) - class_rank(ev->class);
-	if (cmp == 0 && placed == 0)
-		cmp = cdc_pos_compare(pos, len, ev->pos, ev->poslen);
-	return cmp;
-}
-
-static int
-compare_rank(const CdcIncoming *in, const CdcEvent *ev)
-{
-	return compare_ranks(in->class, in->flags, in->pos->bytes, in->pos->len, ev);
-}
-
-static bool
-same_place(const CdcIncoming *in, const CdcEvent *ev)
-{
-	int			placed = (in->flags & CDC_EVENT_UNPLACED) ? 0 : in->pos->len;
-
-	return placed > 0 &&
-		cdc_pos_compare(in->pos->bytes, placed, ev->pos, cdc_event_place_len(ev)) == 0;
-}
-
-/* Order two values of one column by image: NULL lowest, then the bytes. */
-static int
-compare_value(Datum a, bool anull, Datum b, bool bnull, bool byval, int16 len)
-{
-	struct varlena *va,
-			   *vb;
-	int			cmp;
-
-	if (anull || bnull)
-		return (int) bnull - (int) anull;
-	if (byval)
-		return (a > b) - (a < b);
-	if (len > 0)
-		return memcmp(DatumGetPointer(a), DatumGetPointer(b), len);
-	if (len == -2)
-		return strcmp(DatumGetCString(a), DatumGetCString(b));
-	va = PG_DETOAST_DATUM_PACKED(a);
-	vb = PG_DETOAST_DATUM_PACKED(b);
-	cmp = memcmp(VARDATA_ANY(va), VARDATA_ANY(vb),
-				 Min(VARSIZE_ANY_EXHDR(va), VARSIZE_ANY_EXHDR(vb)));
-	if (cmp == 0)
-		cmp = (VARSIZE_ANY_EXHDR(va) > VARSIZE_ANY_EXHDR(vb)) -
-			(VARSIZE_ANY_EXHDR(va) < VARSIZE_ANY_EXHDR(vb));
-	if ((Pointer) va != DatumGetPointer(a))
-		pfree(va);
-	if ((Pointer) vb != DatumGetPointer(b))
-		pfree(vb);
-	return cmp;
-}
-
-/* Order two events of one key by their applied columns; 0: the same image. */
-static int
-compare_image(CdcFold *fold, const CdcEvent *a, const CdcEvent *b)
-{
-	CdcColumns *cols = fold->cols;
-
-	for (int i = 0; i < cols->ncols; i++)
-	{
-		CdcColumn  *col = &cols->cols[i];
-		bool		acarries = cdc_event_carries(a, i);
-		bool		bcarries = cdc_event_carries(b, i);
-		bool		anull,
-					bnull;
-		Datum		avalue,
-					bvalue;
-		int			cmp = (int) acarries - (int) bcarries;
-
-		if (cmp == 0 && acarries)
-		{
-			avalue = cdc_event_value(cols, a, cols->nkeys + i + 1, &anull);
-			bvalue = cdc_event_value(cols, b, cols->nkeys + i + 1, &bnull);
-			cmp = compare_value(avalue, anull, bvalue, bnull, col->source_byval, col->source_len);
-		}
-		if (cmp != 0)
-			return cmp;
-	}
-	return 0;
-}
-
-bool
-cdc_fold_same_image(CdcFold *fold, const CdcEvent *a, const CdcEvent *b)
-{
-	return compare_image(fold, a, b) == 0;
-}
-
 /* ---------- keeping events ---------- */
 
 static CdcEvent *
@@ -264,160 +118,6 @@ make_event(CdcFold *fold, const CdcIncoming *in)
 	return ev;
 }
 
-static void
-free_event(CdcEvent *ev)
-{
-	while (ev->tied != NULL)
-	{
-		CdcEvent   *next = ev->tied->tied;
-
-		pfree(ev->tied->tuple);
-		pfree(ev->tied);
-		ev->tied = next;
-	}
-	pfree(ev->tuple);
-	pfree(ev);
-}
-
-/* How the columns still looked for change at ev; is ev worth keeping? */
-static bool
-still_needed(CdcFold *fold, bool only_kills, const CdcEvent *ev, bool *any)
-{
-	uint8	   *missing = fold->missing;
-	bool		keep = false;
-
-	if (kills(ev))
-	{
-		if (ev->flags & CDC_EVENT_PROTECT)
-		{
-			/* the event that moved away looks on from here */
-			memset(missing, 0xFF, fold->gap_bytes);
-			*any = true;
-			return true;
-		}
-		if (!*any || only_kills)
-			return false;		/* a delete over a delete: only values count */
-
-		/*
-		 * No search crosses a delete; but a before image is none once its
-		 * after image has come, which may be later.
-		 */
-		*any = ev->class == CDC_RETRACTION && (ev->flags & CDC_EVENT_MOVED_AWAY) == 0;
-		return true;
-	}
-	if (!*any)
-		return false;
-	for (int i = 0; i < fold->cols->ncols && !keep; i++)
-		keep = (missing[i >> 3] & (1 << (i & 7))) != 0 && cdc_event_carries(ev, i);
-	if (ev->flags & CDC_EVENT_MOVES)
-	{
-		*any = false;			/* from here the search goes on at the old key */
-		return true;
-	}
-	if (keep)
-	{
-		*any = false;
-		if (ev->flags & CDC_EVENT_GAPS)
-			for (int i = 0; i < fold->gap_bytes; i++)
-			{
-				missing[i] &= cdc_event_gaps(ev)[i];
-				*any |= missing[i] != 0;
-			}
-	}
-	/* an after image says what the before image at its place is */
-	return keep || (ev->flags & CDC_EVENT_SECOND) != 0;
-}
-
-/*
- * A delete under this one stops nobody: it only hides older last values.  Not
- * so under a before image, which may turn out to be none, nor where a moved
- * row looks on.
- */
-static bool
-only_kills_so_far(const CdcEvent *ev)
-{
-	if (ev->class == CDC_DELETE)
-		return true;
-	return (ev->flags & CDC_EVENT_MOVED_AWAY) != 0 && (ev->flags & CDC_EVENT_PROTECT) == 0;
-}
-
-/* Drop from the chain under top what can no longer be needed (I3). */
-static void
-prune(CdcFold *fold, CdcEvent *top)
-{
-	CdcEvent   *prev = top;
-	CdcEvent   *next;
-	bool		any = false;
-	bool		only_kills = only_kills_so_far(top);
-
-	if (kills(top))
-	{
-		/* a delete keeps the last values, those of the upsert below it */
-		memset(fold->missing, 0xFF, fold->gap_bytes);
-		any = true;
-	}
-	else if ((top->flags & CDC_EVENT_GAPS) && (top->flags & CDC_EVENT_MOVES) == 0)
-	{
-		memcpy(fold->missing, cdc_event_gaps(top), fold->gap_bytes);
-		any = true;
-	}
-	for (CdcEvent *ev = top->older; ev != NULL; ev = next)
-	{
-		next = ev->older;
-		if (still_needed(fold, only_kills, ev, &any))
-		{
-			prev = ev;
-			only_kills &= only_kills_so_far(ev);
-		}
-		else
-		{
-			prev->older = next;
-			free_event(ev);
-		}
-	}
-}
-
-/*
- * Two events of one rank with other images.  The greater image leads; the
- * other is remembered as tied when the caller wants to know of ties.  Returns
- * the leader, whose older events are those of led.
- */
-static CdcEvent *
-tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
-{
-	int			cmp = compare_image(fold, ev, led);
-	CdcEvent   *leader = cmp > 0 ? ev : led;
-	CdcEvent   *other = cmp > 0 ? led : ev;
-	bool		keep = cmp != 0 && !kills(ev) && fold->rule->on_tie == CDC_TIE_ERROR;
-
-	/* without conversions other images are other rows: one witness will do */
-	if (keep && !fold->casts && led->tied != NULL && cmp < 0)
-		keep = false;
-	for (CdcEvent *t = led->tied; keep && t != NULL; t = t->tied)
-		keep = compare_image(fold, t, ev) != 0;
-	if (cmp > 0)
-	{
-		leader->older = led->older;
-		leader->flags |= led->flags & CDC_EVENT_TIED_DELETE;
-		other->older = NULL;
-		if (fold->rule->on_tie == CDC_TIE_ERROR && !kills(ev))
-		{
-			leader->tied = other;	/* with what hung on it */
-			return leader;
-		}
-		free_event(other);
-		return leader;
-	}
-	if (keep)
-	{
-		other->tied = leader->tied;
-		leader->tied = other;
-	}
-	else
-		free_event(other);
-	return leader;
-}
-
 /* Put an event that does not lead into the chain under top. */
 static void
 insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
@@ -433,17 +133,17 @@ insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
 		top->older = ev;
 		return;
 	}
-	while (*link != NULL && (cmp = compare_rank(in, *link)) < 0)
+	while (*link != NULL && (cmp = cdc_chain_compare(in, *link)) < 0)
 		link = &(*link)->older;
 	ev = make_event(fold, in);
 	if (*link != NULL && cmp == 0)
-		*link = tie(fold, *link, ev);
+		*link = cdc_chain_tie(fold, *link, ev);
 	else
 	{
 		ev->older = *link;
 		*link = ev;
 	}
-	prune(fold, top);
+	cdc_chain_prune(fold, top);
 }
 
 static void
@@ -463,28 +163,28 @@ offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
 		return;
 	}
 	top = entry->top;
-	cmp = compare_rank(in, top);
+	cmp = cdc_chain_compare(in, top);
 	if (cmp > 0)
 	{
 		ev = make_event(fold, in);
-		if (in->class == CDC_UPSERT && top->class == CDC_DELETE && same_place(in, top))
+		if (in->class == CDC_UPSERT && top->class == CDC_DELETE && cdc_chain_same_place(in, top))
 			ev->flags |= CDC_EVENT_TIED_DELETE;
 		ev->older = top;
 		entry->top = ev;
 		if (!fold->keep_all)
-			prune(fold, ev);
+			cdc_chain_prune(fold, ev);
 	}
 	else if (cmp == 0)
 	{
-		entry->top = tie(fold, top, make_event(fold, in));
+		entry->top = cdc_chain_tie(fold, top, make_event(fold, in));
 		if (entry->top != top && !fold->keep_all)
-			prune(fold, entry->top);
+			cdc_chain_prune(fold, entry->top);
 	}
 	else
 	{
-		if (in->class == CDC_DELETE && top->class == CDC_UPSERT && same_place(in, top))
+		if (in->class == CDC_DELETE && top->class == CDC_UPSERT && cdc_chain_same_place(in, top))
 			top->flags |= CDC_EVENT_TIED_DELETE;
-		if (!fold->keep_all && top->older == NULL && !kills(top) &&
+		if (!fold->keep_all && top->older == NULL && !cdc_event_kills(top) &&
 			(top->flags & CDC_EVENT_GAPS) == 0)
 			return;
 		insert_below(fold, top, in);
@@ -593,21 +293,6 @@ compare_keys(const void *a, const void *b, void *arg)
 	return cmp;
 }
 
-/* Falling rank; at one rank the greater image first. */
-static int
-compare_buried(const void *a, const void *b, void *arg)
-{
-	const CdcEvent *x = *(CdcEvent *const *) a;
-	const CdcEvent *y = *(CdcEvent *const *) b;
-	int			cmp = compare_ranks(x->class, x->flags, x->pos, x->poslen, y);
-
-	if (cmp == 0)
-		cmp = compare_image((CdcFold *) arg, x, y);
-	CHECK_FOR_INTERRUPTS();
-	return -cmp;
-}
-
-/* Sort the events kept under each top, and drop those not needed (I4). */
 static void
 settle(CdcFold *fold)
 {
@@ -618,30 +303,7 @@ settle(CdcFold *fold)
 
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
-	{
-		int64		n = 0;
-		CdcEvent   *last = entry->top;
-
-		for (CdcEvent *ev = entry->top->older; ev != NULL; ev = ev->older)
-			n++;
-		if (n == 0)
-			continue;
-		if (n > room)
-		{
-			if (buried != NULL)
-				pfree(buried);
-			room = n * 2;
-			buried = MemoryContextAllocHuge(fold->context, sizeof(CdcEvent *) * room);
-		}
-		n = 0;
-		for (CdcEvent *ev = entry->top->older; ev != NULL; ev = ev->older)
-			buried[n++] = ev;
-		qsort_arg(buried, n, sizeof(CdcEvent *), compare_buried, fold);
-		for (int64 i = 0; i < n; i++)
-			last = last->older = buried[i];
-		last->older = NULL;
-		prune(fold, entry->top);
-	}
+		cdc_chain_settle(fold, entry->top, &buried, &room);
 	fold->settled = true;
 }
 

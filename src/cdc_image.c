@@ -45,12 +45,6 @@ event_column(CdcImage *image, const CdcEvent *ev, int col, bool *isnull)
 }
 
 static bool
-kills(const CdcEvent *ev)
-{
-	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
-}
-
-static bool
 newer_than(const CdcEvent *ev, const uint8 *pos, int len)
 {
 	return cdc_pos_compare(ev->pos, cdc_event_place_len(ev), pos, len) > 0;
@@ -123,7 +117,7 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 			older = older->older;
 			continue;
 		}
-		if (kills(older))
+		if (cdc_event_kills(older))
 			return FOUND_NOWHERE;
 		if (cdc_event_carries(older, col))
 		{
@@ -318,7 +312,7 @@ last_upsert(const CdcEvent *ev, const CdcStored *stored)
 		if (stored->state != CDC_KEY_ABSENT &&
 			!newer_than(ev, stored->pos.bytes, stored->pos.len))
 			return NULL;
-		if (!kills(ev))
+		if (!cdc_event_kills(ev))
 			return ev;
 	}
 	return NULL;

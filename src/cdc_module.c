@@ -23,6 +23,7 @@
  *	cdc_gap			values that an event does not carry
  *	cdc_read		staging read: rows become events
  *	cdc_fold		one winner per key of a batch
+ *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_report		names of outcomes, values and context of messages

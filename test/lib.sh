@@ -33,7 +33,7 @@ cdc_crashes() {
 }
 
 cdc_cleanup() {
-  local status=$? dir job
+  local status=$? dir job pid
   trap '' INT TERM HUP
   set +e
   cdc_crashes
@@ -41,6 +41,12 @@ cdc_cleanup() {
   wait 2>/dev/null
   for dir in ${CDC_DATADIRS[@]+"${CDC_DATADIRS[@]}"}; do
     cdc_as_server "$CDC_BIN/pg_ctl" -D "$dir" -m immediate -w stop >/dev/null 2>&1
+    # one that hung before it wrote its pid file is known by its directory
+    if command -v pgrep >/dev/null 2>&1; then
+      for pid in $(pgrep -f -- "postgres -D $dir"); do
+        cdc_as_server kill -9 "$pid" 2>/dev/null
+      done
+    fi
   done
   cdc_apt_guard_off
   if [ -n "$CDC_WORK" ]; then

@@ -289,12 +289,6 @@ SELECT apply_is('delete with staging_filter', 'work', 'work_event', 'consume => 
 -- a simple view, with columns of its own
 CREATE VIEW work_view AS SELECT id AS id, upper(name) AS name, op, source_position, price FROM work_event WHERE op <> 'nonsense';
 SELECT apply_is('delete through a view', 'work', 'work_view', 'consume => ''delete''', 'inserted=1', 'SELECT e.op, w.name FROM work_event e, work w WHERE w.id = 2', '(nonsense,Q)');
-TRUNCATE work_event;
-INSERT INTO work_event VALUES ('d', 1, NULL, NULL, '0/40');
-SELECT apply_is('truncate', 'work', 'work_event', 'consume => ''truncate''', 'deleted=1', 'SELECT count(*) FROM work_event', '(0)');
-INSERT INTO work_event VALUES ('d', 2, NULL, NULL, '0/40');
-SELECT apply_refused('truncate of a view', 'work', 'work_view', 'consume => ''truncate''', '42809|22023|0A000', 'work_view');
-SELECT apply_refused('truncate in a dry run', 'work', 'work_event', 'consume => ''truncate'', dry_run => true', '22023|0A000', 'truncate');
 -- partitioned staging
 CREATE TABLE parted_event (op text, id int, name text, price numeric, source_position cdc_position) PARTITION BY LIST (op);
 CREATE TABLE parted_event_d PARTITION OF parted_event FOR VALUES IN ('d');

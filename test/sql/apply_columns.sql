@@ -10,6 +10,7 @@ SET search_path = apply_columns, public;
 \pset tuples_only on
 SET datestyle = 'ISO, MDY';
 SET timezone = 'UTC';
+SET intervalstyle = 'postgres';
 
 --
 -- Types
@@ -159,15 +160,15 @@ SELECT apply_refused('a NULL in a key', 'null_key', 'null_event', 'key_columns =
 --
 -- Privileges: before anything is read, whatever the batch holds
 --
-CREATE ROLE apply_columns_user;
-GRANT USAGE ON SCHEMA apply_columns TO apply_columns_user;
+CREATE ROLE regress_apply_user;
+GRANT USAGE ON SCHEMA apply_columns TO regress_apply_user;
 CREATE TABLE own (id int PRIMARY KEY, v text, secret text, source_position cdc_position, deleted boolean NOT NULL DEFAULT false);
 CREATE TABLE own_event (op text, id int, v text, source_position cdc_position);
 CREATE FUNCTION as_user(what text, state text, args text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text := 'allowed';
 BEGIN
-	SET LOCAL ROLE apply_columns_user;
+	SET LOCAL ROLE regress_apply_user;
 	BEGIN
 		EXECUTE format('SELECT counts(r) FROM cdc_apply(''own'', ''own_event''%s) r', args) INTO result;
 	EXCEPTION WHEN insufficient_privilege THEN
@@ -177,38 +178,38 @@ BEGIN
 	RETURN expect(what, result, state);
 END $$;
 SELECT as_user('no privilege at all, nothing to do', '42501');
-GRANT SELECT ON own_event TO apply_columns_user;
-GRANT SELECT, INSERT ON own TO apply_columns_user;
+GRANT SELECT ON own_event TO regress_apply_user;
+GRANT SELECT, INSERT ON own TO regress_apply_user;
 SELECT as_user('no UPDATE, nothing to do', '42501');
-GRANT UPDATE (id, v, source_position) ON own TO apply_columns_user;
+GRANT UPDATE (id, v, source_position) ON own TO regress_apply_user;
 SELECT as_user('no UPDATE of the tombstone column, nothing to do', '42501');
 INSERT INTO own_event VALUES ('c', 1, 'a', '1');
 SELECT as_user('nor with an insert alone', '42501');
-GRANT UPDATE (deleted) ON own TO apply_columns_user;
+GRANT UPDATE (deleted) ON own TO regress_apply_user;
 SELECT as_user('all that is needed', 'inserted=1');
-REVOKE INSERT ON own FROM apply_columns_user;
+REVOKE INSERT ON own FROM regress_apply_user;
 SELECT as_user('no INSERT, a replay', '42501');
-GRANT INSERT (id, v, source_position, deleted) ON own TO apply_columns_user;
+GRANT INSERT (id, v, source_position, deleted) ON own TO regress_apply_user;
 SELECT as_user('INSERT by column', 'duplicate=1');
-REVOKE UPDATE (v) ON own FROM apply_columns_user;
+REVOKE UPDATE (v) ON own FROM regress_apply_user;
 SELECT as_user('no UPDATE of one applied column', '42501');
 SELECT as_user('which then is excepted', 'duplicate=1', ', except_columns => ''{v}''');
-GRANT UPDATE (v) ON own TO apply_columns_user;
-REVOKE SELECT ON own FROM apply_columns_user;
+GRANT UPDATE (v) ON own TO regress_apply_user;
+REVOKE SELECT ON own FROM regress_apply_user;
 SELECT as_user('no SELECT on the target', '42501');
-GRANT SELECT ON own TO apply_columns_user;
+GRANT SELECT ON own TO regress_apply_user;
 SELECT as_user('no DELETE on staging to consume', '42501', ', consume => ''delete''');
-GRANT DELETE ON own_event TO apply_columns_user;
+GRANT DELETE ON own_event TO regress_apply_user;
 SELECT as_user('DELETE on staging', 'duplicate=1', ', consume => ''delete''');
-REVOKE SELECT ON own_event FROM apply_columns_user;
+REVOKE SELECT ON own_event FROM regress_apply_user;
 SELECT as_user('no SELECT on staging', '42501');
-GRANT SELECT ON own_event TO apply_columns_user;
+GRANT SELECT ON own_event TO regress_apply_user;
 -- only the owner may add columns
 ALTER TABLE own_event ADD extra int;
 SELECT as_user('append_new_columns', '42501', ', on_schema_change => ''append_new_columns''');
 ALTER TABLE own_event DROP extra;
-DROP OWNED BY apply_columns_user;
-DROP ROLE apply_columns_user;
+DROP OWNED BY regress_apply_user;
+DROP ROLE regress_apply_user;
 
 --
 -- Partitioned targets

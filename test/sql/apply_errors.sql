@@ -195,11 +195,11 @@ SELECT refused('a relation that is not there', 'SELECT * FROM cdc_apply(''nowher
 SELECT refused('an oid of nothing', 'SELECT * FROM cdc_apply(1::oid::regclass, ''s'')', '42P01', '');
 
 -- 0A000: row level security in force on the target; on staging it is honoured
-CREATE ROLE apply_errors_user;
-GRANT USAGE ON SCHEMA apply_errors TO apply_errors_user;
-GRANT ALL ON ALL TABLES IN SCHEMA apply_errors TO apply_errors_user;
+CREATE ROLE regress_apply_user;
+GRANT USAGE ON SCHEMA apply_errors TO regress_apply_user;
+GRANT ALL ON ALL TABLES IN SCHEMA apply_errors TO regress_apply_user;
 ALTER TABLE t ENABLE ROW LEVEL SECURITY;
-SET ROLE apply_errors_user;
+SET ROLE regress_apply_user;
 SELECT apply_refused('row level security', 't', 's', '', '0A000', '"apply_errors.t"');
 RESET ROLE;
 SELECT expect('not in force for the owner', applied('t', 's', 'dry_run => true'), 'stale=1 duplicate=1');
@@ -207,7 +207,7 @@ ALTER TABLE t FORCE ROW LEVEL SECURITY;
 ALTER TABLE t DISABLE ROW LEVEL SECURITY;
 ALTER TABLE s ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON s USING (id = 2);
-SET ROLE apply_errors_user;
+SET ROLE regress_apply_user;
 SELECT expect('a policy on staging hides an event', applied('t', 's', 'dry_run => true'), 'stale=1');
 RESET ROLE;
 ALTER TABLE s DISABLE ROW LEVEL SECURITY;
@@ -229,8 +229,8 @@ SELECT bad(3, 'fine', 1, 'c', '5/5');
 SELECT expect('all is well', applied('t', 's') ~ 'inserted=1' || '', 'true');
 
 SET client_min_messages = warning;
-DROP OWNED BY apply_errors_user;
-DROP ROLE apply_errors_user;
+DROP OWNED BY regress_apply_user;
+DROP ROLE regress_apply_user;
 DROP SERVER apply_errors_server CASCADE;
 DROP FOREIGN DATA WRAPPER apply_errors_wrapper;
 DROP SCHEMA apply_errors CASCADE;
