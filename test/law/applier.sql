@@ -55,7 +55,8 @@ DECLARE
 BEGIN
   EXECUTE format(
     'CREATE VIEW incoming AS SELECT %s, op::text AS op, law.parse(%s) AS pos, jsonb_build_object(%s) AS vals,
-       %s AS gone, NULL::text AS class FROM staging',
+       %s AS gone, NULL::text AS class FROM staging
+     WHERE op::text IS DISTINCT FROM ''9''',
     CASE WHEN 'id' = ANY (names)
          THEN $q$id::text AS ka, CASE WHEN id IS NOT NULL THEN '' END AS kb,
                  __old_id::text AS oa, CASE WHEN __old_id IS NOT NULL THEN '' END AS ob$q$
@@ -304,7 +305,7 @@ BEGIN
     CALL law.put(new, mistake = 'forgets_deletes');
   END LOOP;
   IF consume AND NOT dry AND mistake <> 'keeps_staging' THEN
-    DELETE FROM staging;
+    DELETE FROM staging WHERE op::text IS DISTINCT FROM '9';
   END IF;
 END
 $$;

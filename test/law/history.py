@@ -134,6 +134,8 @@ class History:
         self.on_tie = 'upsert' if self.mode == 'full' and r.random() < 0.3 else 'error'
         self.consume = r.random() < 0.25
         self.big = 600 if r.random() < 0.1 else 0
+        self.decoys = r.randint(1, 3) if r.random() < 0.2 else 0
+        self.keep = r.random() < 0.2
         self.universe = self.make_universe(r.randint(2, 6))
         self.events = []
         self.make()
@@ -396,7 +398,7 @@ class History:
         pos = self.last
         what = r.choice(['op', 'key', 'pos', 'tie', 'tie'])
         if what == 'op' and L.op != 'char':
-            op = '9' if L.op == 'integer' else r.choice(['x', 'upd', '5', '', 'TRUE'])
+            op = '8' if L.op == 'integer' else r.choice(['x', 'upd', '5', '', 'TRUE'])
             return self.add('u', key, pos, self.row(), poison=True, raw_op=[op])
         if what == 'key':
             return self.add('c', None, pos, self.row(), poison=True)
@@ -491,6 +493,10 @@ class History:
             out.append("on_tie => '%s'" % self.on_tie)
         if self.unav:
             out.append("on_unavailable => '%s'" % self.unav)
+        if self.decoys:
+            out.append("staging_filter => 'op::text IS DISTINCT FROM ''9'''")
+        if self.keep:
+            out.append("on_same_position => 'keep'")
         if self.consume:
             out.append("consume => 'delete'")
         return out
@@ -524,7 +530,7 @@ class History:
 
     def to_play(self, plan, call):
         faithful = plan['faithful'] and not self.wild_pairs
-        return {'call': call, 'consume': self.consume, 'first': self.first_rows(),
+        return {'call': call, 'consume': self.consume, 'decoys': self.decoys, 'first': self.first_rows(),
                 'bump': 'UPDATE target SET own = own + 1 WHERE ' + self.layout.is_live,
                 'source': self.source_rows() if faithful else None,
                 'final': self.mode == 'full', 'commits': plan['commits'], 'caught': not plan['commits'],

@@ -125,12 +125,15 @@ class Bench:
             self.s.run(h.layout.ddl(name) +
                        ('CALL law.make_incoming();' if self.options.mutation else ''))
             self.layouts.add(name)
-        self.s.run('SET search_path = %s, public; CALL law.load(%s)' % (name, quoted(h.to_load())))
+        # Little memory where values are large, so that a call need not hold them all.
+        self.settings = "SET search_path = %s, public; SET work_mem = '%s'; SET hash_mem_multiplier = 1;" % (
+            name, '64kB' if h.big else '4MB')
+        self.s.run('%s CALL law.load(%s)' % (self.settings, quoted(h.to_load())))
 
     def play(self, d):
         """None, or what went wrong."""
         try:
-            out = self.s.run('CALL law.play(%s, NULL)' % quoted(d))
+            out = self.s.run('%s CALL law.play(%s, NULL)' % (self.settings, quoted(d)))
         except SqlError as e:
             try:
                 self.s.run('ROLLBACK')
@@ -167,8 +170,7 @@ class Bench:
         try:
             self.s.run('CALL law.begin_delivery(%s)' % quoted(ds[0]['first']))
             self.s.send('CALL law.rush(%s, \'staging\', NULL)' % quoted(ds[0]))
-            self.other.send('SET search_path = %s, public; CALL law.rush(%s, \'other_staging\', NULL)' % (
-                h.layout.name, quoted(ds[1])))
+            self.other.send('%s CALL law.rush(%s, \'other_staging\', NULL)' % (self.settings, quoted(ds[1])))
             wrong = []
             for s in (self.s, self.other):
                 try:
@@ -304,6 +306,8 @@ def self_contained(h, d, wrong):
         if c['bump']:
             out.append(d['bump'] + ';')
         out.append('DELETE FROM staging;')
+        if d['decoys']:
+            out.append("INSERT INTO staging (op) SELECT '9' FROM generate_series(1, %d);" % d['decoys'])
         for e, f in zip(c['e'], c['f']):
             row = h.events[e]['forms'][f]['row']
             used = [k for k in names if row.get(k) is not None]
@@ -419,8 +423,10 @@ def run_seeds(options, seeds, report=True):
         if report and time.time() - last > 20:
             last = time.time()
             print('law: %d of %d seeds, %d failed' % (passed + len(failures), len(seeds), len(failures)), flush=True)
-    for w in workers:
+    for i, w in enumerate(workers):
         w.join()
+        if w.exitcode:
+            psql_once('postgres', 'DROP DATABASE IF EXISTS law_%d_%d WITH (FORCE)' % (os.getpid(), i))
     return passed, failures
 
 
