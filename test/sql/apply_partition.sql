@@ -73,5 +73,18 @@ CREATE RULE keep AS ON DELETE TO kept DO INSTEAD UPDATE kept SET gone = true WHE
 INSERT INTO kept VALUES ('c', 1, '1');
 SELECT state_of('SELECT cdc_apply(''t'', ''kept'', consume => ''delete'', except_columns => ''{gone}'')');
 SELECT * FROM kept;
+
+-- trigger functions that the server wraps: their state outlives the row
+CREATE FUNCTION wrapped() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET work_mem = '1MB' AS $$
+BEGIN RETURN new; END $$;
+CREATE TABLE w (id int PRIMARY KEY, v text, deleted boolean, source_position cdc_position);
+CREATE TABLE ws (op text, id int, v text, source_position cdc_position);
+CREATE TRIGGER wrapped_before BEFORE INSERT OR UPDATE ON w FOR EACH ROW EXECUTE FUNCTION wrapped();
+CREATE TRIGGER wrapped_after AFTER INSERT OR UPDATE ON w FOR EACH ROW EXECUTE FUNCTION wrapped();
+INSERT INTO ws SELECT 'c', n, 'x', cdc_position('0/1', n) FROM generate_series(1, 5000) n;
+SELECT inserted FROM cdc_apply('w', 'ws');
+UPDATE ws SET v = 'y', source_position = cdc_position('0/2', id);
+SELECT updated FROM cdc_apply('w', 'ws');
+SELECT count(*) AS differ FROM (SELECT id, v, source_position FROM ws EXCEPT SELECT id, v, source_position FROM w) AS d;
 SET client_min_messages = warning;
 DROP SCHEMA apply_partition CASCADE;
