@@ -487,6 +487,8 @@ typedef struct CdcContext
 	bool	   *isnull;
 	const uint8 *pos;
 	int			poslen;
+	TupleTableSlot *row;		/* while keys are not known: the staging row, */
+	int			key_at;			/* and where its key begins */
 	bool		tombstone;		/* hint at the side table */
 } CdcContext;
 

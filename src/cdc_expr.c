@@ -99,7 +99,7 @@ cdc_columns_expression(Relation staging, const char *text, const char *param, Bi
 		refuse_expression(param, text, "It has a subquery.");
 	if (pstate->p_hasAggs || pstate->p_hasWindowFuncs)
 		refuse_expression(param, text, "It has an aggregate or window function.");
-	if (pstate->p_hasTargetSRFs)
+	if (pstate->p_hasTargetSRFs || expression_returns_set(expr))
 		refuse_expression(param, text, "It returns a set.");
 	pull_varattnos(expr, 1, used);
 	type = exprType(expr);

@@ -263,10 +263,13 @@ convert_keys(CdcReader *r, TupleTableSlot *slot, int from, ExprState **casts, in
 		r->values[to + i] = slot->tts_values[from + i];
 		if (casts[i] == NULL)
 			continue;
+		r->context->row = slot;
+		r->context->key_at = r->key_at;
 		r->context->column = r->target->keys[i].name;
 		r->values[to + i] = cdc_column_convert(r->cols, casts[i], slot->tts_values[from + i],
 											   &r->isnull[to + i]);
 		r->context->column = NULL;
+		r->context->row = NULL;
 	}
 }
 

@@ -396,6 +396,44 @@ describe_tombstone(CdcTarget *target, const CdcRule *rule)
 	target->tomb_time = type == TIMESTAMPTZOID;
 }
 
+static void
+refuse_generated(CdcTarget *target, AttrNumber attno, const char *what)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target->rel), attno - 1);
+
+	if (att->attgenerated != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_GENERATED_ALWAYS),
+				 errmsg("%s column \"%s\" of target \"%s\" is generated", what,
+						NameStr(att->attname), target->name),
+				 errdetail("What an event says could not be stored in it.")));
+}
+
+/* Key, position and tombstone must be columns of their own that can be written. */
+static void
+check_law_columns(CdcTarget *target)
+{
+	refuse_generated(target, target->tomb_attno, "tombstone");
+	for (int p = 0; p < target->npos; p++)
+		refuse_generated(target, target->pos_attno[p], "position");
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		CdcKey	   *key = &target->keys[i];
+		const char *what = key->attno == target->tomb_attno ? "tombstone" : NULL;
+
+		refuse_generated(target, key->attno, "key");
+		for (int p = 0; p < target->npos; p++)
+			if (key->attno == target->pos_attno[p])
+				what = "position";
+		if (what != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s column \"%s\" of target \"%s\" is part of the key", what,
+							key->name, target->name),
+					 errdetail("Each change would be a row of its own.")));
+	}
+}
+
 /*
  * Fill *target from the relation and the rule.  Allocates in the current
  * memory context; rel stays open as long as *target is used.
@@ -422,9 +460,5 @@ cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
 
 	describe_position(target, rule);
 	describe_tombstone(target, rule);
-	for (int i = 0; i < target->nkeys; i++)
-		if (target->keys[i].attno == target->tomb_attno)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("tombstone column \"%s\" is part of the key", target->keys[i].name)));
+	check_law_columns(target);
 }

@@ -125,7 +125,8 @@ cat <<HAND
   SELECT * FROM cdc_apply('part', 'staging');   -- a replay changes nothing
   SELECT * FROM part;
 
-  /usr/lib/postgresql/$server/bin/pg_ctl -D /tmp/try stop && rm -r /tmp/try /tmp/try.log
+  /usr/lib/postgresql/$server/bin/pg_ctl -D /tmp/try stop
+  rm -r /tmp/try /tmp/try.log
 HAND
 if [ "$wrong" != 0 ] || [ "$differ" != 0 ] || [ "$keys" != 0 ] || [ "$sums" != 0 ]; then
   cdc_say "demo: FAILED ($wrong of the played, $differ rows, $keys keys, $sums sums wrong)"

@@ -13,6 +13,9 @@
 # CDC_BUILD (the copy that is built), PG_CONFIG, CDC_BIN, CDC_MAJOR; after
 # cdc_server_start PGHOST, PGPORT, PGUSER and PGDATABASE.
 
+# no pager may wait for a key
+export PAGER=cat PSQL_PAGER=cat
+
 CDC_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CDC_WORK=
 CDC_BUILD=

@@ -141,8 +141,8 @@ RESET enable_hashagg; RESET work_mem;
 SELECT (SELECT count(*) FROM (TABLE expected EXCEPT TABLE by_hash) e) AS hash_differs,
 	(SELECT count(*) FROM (TABLE expected EXCEPT TABLE by_sort) e) AS sort_differs, count(*) AS keys FROM by_hash;
 
--- support functions are not for calling by hand
-SELECT left(pg_temp.refused('SELECT latest_by_position_final(NULL, 1, ''0/1'')'), 5) AS by_hand;
+-- support functions are not for calling by hand: recent minors do not even find them (42883)
+SELECT left(pg_temp.refused('SELECT latest_by_position_final(NULL, 1, ''0/1'')'), 5) IN ('0A000', '42883') AS refused_by_hand;
 
 -- serialized states are checked byte by byte: hostile ones are refused (22P03) and never crash
 CREATE FUNCTION read_state(bytea) RETURNS bigint LANGUAGE c STRICT AS '$libdir/cdc_precedence', 'latest_by_position_deserial';
