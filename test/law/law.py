@@ -372,8 +372,13 @@ def kept(db):
 
 def worker(name, options, todo, done, stop):
     bench = Bench(name, options)
+    count = 0
     try:
         while not stop.is_set():
+            count += 1
+            if count % 200 == 0:  # layouts and plans pile up and slow the session down
+                bench.close()
+                bench = Bench(name, options)
             try:
                 seed = todo.get_nowait()
             except queue.Empty:
