@@ -109,6 +109,8 @@ fi
 if wanted law; then
   if [ -f test/law/run.sh ]; then
     run_script law test/law/run.sh $long
+    # appliers that are wrong on purpose: the law test must be able to fail
+    run_script law test/law/run.sh --mutate
   else
     cdc_say "law: skipped, test/law/run.sh is not there"
   fi
