@@ -43,6 +43,21 @@
 #endif
 
 
+/* ---------- rights ---------- */
+
+#include "catalog/pg_class.h"
+#include "utils/acl.h"
+
+/* 16 has one function for all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define cdc_owns_relation(relid, role)	object_ownercheck(RelationRelationId, relid, role)
+#define cdc_schema_aclcheck(schema, role, mode) \
+	object_aclcheck(NamespaceRelationId, schema, role, mode)
+#else
+#define cdc_owns_relation(relid, role)	pg_class_ownercheck(relid, role)
+#define cdc_schema_aclcheck(schema, role, mode) pg_namespace_aclcheck(schema, role, mode)
+#endif
+
 /* ---------- executor ---------- */
 
 #include "access/genam.h"
