@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "cdc_apply.h"
+#include "cdc_registry.h"
 
 /* columns of cdc_apply_result: the outcomes, and those around them */
 enum
@@ -44,7 +44,9 @@ enum
 
 typedef struct CdcApply
 {
+	CdcArgs		args;
 	CdcRule		rule;
+	CdcRegistration reg;
 	Relation	target_rel;
 	Relation	staging_rel;
 	CdcTarget	target;
@@ -71,13 +73,116 @@ open_relation(Oid relid, LOCKMODE lockmode)
 	return rel;
 }
 
+/*
+ * Look at the target and take its apply lock before any table lock is kept,
+ * so that who waits for the lock stands in nobody's way.  False: another
+ * apply holds it, and the call does not wait.
+ */
+static bool
+lock_target(Oid relid, bool dry_run, bool nowait)
+{
+	Relation	rel = open_relation(relid, AccessShareLock);
+
+	cdc_target_check(rel);
+	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT | ACL_UPDATE,
+								  ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+	relation_close(rel, AccessShareLock);
+	return dry_run || cdc_target_lock(relid, ExclusiveLock, nowait);
+}
+
 static void
-open_relations(CdcApply *apply)
+refuse_unattached(const char *target, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("target \"%s\" is not attached", target),
+			 errdetail("%s", what),
+			 errhint("Use cdc_attach().")));
+}
+
+/* A target with a lineage takes positions of that log only. */
+static void
+check_lineage(CdcApply *apply, const char *target)
+{
+	const char *recorded = apply->reg.lineage;
+	const char *declared = apply->rule.lineage;
+	Oid			staging;
+
+	if (declared != NULL && !apply->rule.attached)
+		refuse_unattached(target, "A lineage is compared with the one of the attachment.");
+	if (declared != NULL && (recorded == NULL || strcmp(declared, recorded) != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lineage \"%s\" is not that of target \"%s\"", cdc_clip(declared), target),
+				 recorded == NULL ? errdetail("The target has no lineage.") :
+				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
+				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch('%s', %s).",
+						 target, quote_literal_cstr(declared))));
+	if (declared != NULL || recorded == NULL || !apply->rule.attached)
+		return;
+	staging = cdc_rule_recorded_staging(&apply->reg, true);
+	if (staging != apply->rule.staging)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("positions of staging \"%s\" have no lineage",
+						cdc_relation_name(apply->staging_rel)),
+				 errdetail("Target \"%s\" takes positions without a declared lineage from its attached staging only.",
+						   target),
+				 errhint("If they come from the same log, say so: lineage => %s.",
+						 quote_literal_cstr(recorded))));
+}
+
+/* What is recorded of the target completes the call's rule. */
+static void
+read_rule(CdcApply *apply)
+{
+	const char *name = cdc_relation_name(apply->target_rel);
+	CdcRegistration *reg = &apply->reg;
+	Oid			ancestor;
+
+	cdc_registry_read(RelationGetRelid(apply->target_rel), reg);
+	if (!reg->rule.exists &&
+		OidIsValid(ancestor = cdc_registry_attached_ancestor(RelationGetRelid(apply->target_rel))))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is a partition of an attached table", name),
+				 errhint("Apply to \"%s\".", get_rel_name(ancestor))));
+	cdc_rule_merge(&apply->args, reg, apply->target_rel);
+	cdc_rule_read(&apply->args, &apply->rule);
+	apply->rule.attached = reg->rule.exists;
+	apply->rule.horizon = reg->horizon;
+	apply->rule.epoch = reg->epoch;
+	if (reg->rule.exists && reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
+	{
+		if (!OidIsValid(reg->tombstones))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the side table of target \"%s\" is gone", name),
+					 errdetail("Its deletes are no longer remembered."),
+					 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+		apply->rule.tombstones = reg->tombstones;
+	}
+	else if (!reg->rule.exists && OidIsValid(reg->tombstones) &&
+			 get_rel_name(reg->tombstones) != NULL)
+		refuse_unattached(name, psprintf("Its deletes are remembered in \"%s\".",
+										 get_rel_name(reg->tombstones)));
+}
+
+static void
+open_staging(CdcApply *apply)
 {
 	bool		consume = apply->rule.consume == CDC_CONSUME_DELETE && !apply->rule.dry_run;
 
-	apply->target_rel = open_relation(apply->rule.target,
-									  apply->rule.dry_run ? AccessShareLock : RowExclusiveLock);
+	if (!OidIsValid(apply->rule.staging))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("staging must be given"),
+				 errdetail("No staging relation is recorded for the target."),
+				 errhint("Name the relation that holds the events: cdc_apply('target', 'staging').")));
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
 	switch (apply->staging_rel->rd_rel->relkind)
@@ -95,33 +200,40 @@ open_relations(CdcApply *apply)
 							cdc_relation_name(apply->staging_rel)),
 					 errdetail("Staging is a table, view, materialized view or foreign table.")));
 	}
+	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 
 /*
- * Look at the target and take its apply lock before any table lock is kept,
- * so that who waits for the lock stands in nobody's way.  False: another
- * apply holds it, and the call does not wait.
+ * Open both relations under the target's apply lock, and complete the rule.
+ * False: another apply holds the lock, and the call does not wait.
  */
 static bool
-lock_target(CdcApply *apply)
+open_relations(CdcApply *apply)
 {
-	Oid			relid = apply->rule.target;
-	Relation	rel = open_relation(relid, AccessShareLock);
+	CdcArgs    *args = &apply->args;
+	bool		dry_run = !args->isnull[CDC_ARG_DRY_RUN] &&
+		DatumGetBool(args->values[CDC_ARG_DRY_RUN]);
+	bool		nowait = !args->isnull[CDC_ARG_NOWAIT] &&
+		DatumGetBool(args->values[CDC_ARG_NOWAIT]);
+	Oid			relid;
 
-	cdc_target_check(rel);
-	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
-		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT | ACL_UPDATE,
-								  ACLMASK_ANY) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
-	relation_close(rel, AccessShareLock);
-	return apply->rule.dry_run || cdc_target_lock(relid, ExclusiveLock, apply->rule.nowait);
+	if (args->isnull[CDC_ARG_TARGET])
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("target must not be NULL")));
+	relid = DatumGetObjectId(args->values[CDC_ARG_TARGET]);
+	if (!lock_target(relid, dry_run, nowait))
+		return false;
+	apply->target_rel = open_relation(relid, dry_run ? AccessShareLock : RowExclusiveLock);
+	cdc_target_check(apply->target_rel);
+	read_rule(apply);
+	open_staging(apply);
+	return true;
 }
 
 static void
 describe(CdcApply *apply)
 {
-	cdc_target_check(apply->target_rel);
 	cdc_target_describe(&apply->target, apply->target_rel, &apply->rule);
 	cdc_columns_map(&apply->cols, &apply->target, apply->staging_rel, &apply->rule);
 }
@@ -200,7 +312,8 @@ begin_target(CdcApply *apply)
 		ADD(target->pos_attno[i]);
 	for (int i = 0; i < apply->cols.ncols; i++)
 		ADD(apply->cols.cols[i].attno);
-	ADD(target->tomb_attno);
+	if (target->tomb_attno != 0)
+		ADD(target->tomb_attno);
 #undef ADD
 	cdc_target_begin(target, set, bms_copy(set), bms_copy(set), apply->rule.dry_run);
 }
@@ -254,12 +367,11 @@ run(CdcApply *apply)
 	CdcFold    *fold;
 
 	/* STEP 1: the relations, under the target's apply lock */
-	if (!lock_target(apply))
+	if (!open_relations(apply))
 	{
 		apply->skipped = true;
 		return;
 	}
-	open_relations(apply);
 	describe(apply);
 
 	/* STEP 2: columns on one side only */
@@ -292,8 +404,12 @@ cdc_apply(PG_FUNCTION_ARGS)
 	MemoryContext old = MemoryContextSwitchTo(context);
 
 	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
-	cdc_rule_from_args(fcinfo, &apply->rule);
-	if (!apply->rule.dry_run)
+	for (int i = 0; i < CDC_ARGS; i++)
+	{
+		apply->args.values[i] = PG_GETARG_DATUM(i);
+		apply->args.isnull[i] = PG_ARGISNULL(i);
+	}
+	if (PG_ARGISNULL(CDC_ARG_DRY_RUN) || !PG_GETARG_BOOL(CDC_ARG_DRY_RUN))
 	{
 		PreventCommandIfReadOnly("cdc_apply()");
 		PreventCommandIfParallelMode("cdc_apply()");
