@@ -12,7 +12,7 @@ OBJS         = src/cdc_module.o src/cdc_position.o src/cdc_type.o src/cdc_source
                src/cdc_aggregate.o src/cdc_law.o src/cdc_op.o src/cdc_rule.o \
                src/cdc_target.o src/cdc_poscol.o src/cdc_home.o src/cdc_expr.o \
                src/cdc_column.o src/cdc_gap.o src/cdc_read.o src/cdc_chain.o \
-               src/cdc_fold.o src/cdc_image.o src/cdc_write.o src/cdc_report.o \
+               src/cdc_fold.o src/cdc_image.o src/cdc_write.o src/cdc_row.o src/cdc_notice.o src/cdc_tombstone.o src/cdc_fence.o src/cdc_report.o \
                src/cdc_apply.o src/cdc_registry.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))

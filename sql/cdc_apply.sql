@@ -55,3 +55,33 @@ COMMENT ON FUNCTION cdc_apply(regclass, regclass, name[], name[], text, text, na
   name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, bigint,
   text, boolean, boolean) IS
   'apply a staging relation of change events to a target table: per key the event with the greatest position wins, and deletes are remembered';
+
+--------------------------------------------------------------------------
+-- fences, floors and epochs of attached targets
+--------------------------------------------------------------------------
+
+CREATE FUNCTION cdc_purge_tombstones(
+  target             regclass,
+  up_to              cdc_position DEFAULT NULL,
+  older_than         interval DEFAULT NULL,
+  max_rows           bigint   DEFAULT NULL,
+  force              boolean  DEFAULT false
+) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_purge_tombstones(regclass, cdc_position, interval, bigint, boolean) IS
+  'remove tombstones at or below a position and raise the target''s fence to it, so that no older event brings a row back; the number removed';
+
+CREATE FUNCTION cdc_set_fence(target regclass, fence cdc_position) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_set_fence(regclass, cdc_position) IS
+  'set the position at and below which a dead key is known to be dead; NULL removes the fence';
+
+CREATE FUNCTION cdc_set_floor(target regclass, floor cdc_position) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_set_floor(regclass, cdc_position) IS
+  'set the position at and below which every key is decided; NULL removes the floor';
+
+CREATE FUNCTION cdc_new_epoch(target regclass, lineage text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_new_epoch(regclass, text) IS
+  'the source has a new log: from now on its positions of epoch 0 get the next epoch, which is returned, and outrank the old log''s';

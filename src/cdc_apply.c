@@ -29,6 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "cdc_fence.h"
 #include "cdc_registry.h"
 
 /* columns of cdc_apply_result: the outcomes, and those around them */
@@ -93,16 +94,6 @@ lock_target(Oid relid, bool dry_run, bool nowait)
 	return dry_run || cdc_target_lock(relid, ExclusiveLock, nowait);
 }
 
-static void
-refuse_unattached(const char *target, const char *what)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("target \"%s\" is not attached", target),
-			 errdetail("%s", what),
-			 errhint("Use cdc_attach().")));
-}
-
 /* A target with a lineage takes positions of that log only. */
 static void
 check_lineage(CdcApply *apply, const char *target)
@@ -112,7 +103,11 @@ check_lineage(CdcApply *apply, const char *target)
 	Oid			staging;
 
 	if (declared != NULL && !apply->rule.attached)
-		refuse_unattached(target, "A lineage is compared with the one of the attachment.");
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is not attached", target),
+				 errdetail("A lineage is compared with the one of the attachment."),
+				 errhint("Use cdc_attach().")));
 	if (declared != NULL && (recorded == NULL || strcmp(declared, recorded) != 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -151,25 +146,7 @@ read_rule(CdcApply *apply)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is a partition of an attached table", name),
 				 errhint("Apply to \"%s\".", get_rel_name(ancestor))));
-	cdc_rule_merge(&apply->args, reg, apply->target_rel);
-	cdc_rule_read(&apply->args, &apply->rule);
-	apply->rule.attached = reg->rule.exists;
-	apply->rule.horizon = reg->horizon;
-	apply->rule.epoch = reg->epoch;
-	if (reg->rule.exists && reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
-	{
-		if (!OidIsValid(reg->tombstones))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the side table of target \"%s\" is gone", name),
-					 errdetail("Its deletes are no longer remembered."),
-					 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
-		apply->rule.tombstones = reg->tombstones;
-	}
-	else if (!reg->rule.exists && OidIsValid(reg->tombstones) &&
-			 get_rel_name(reg->tombstones) != NULL)
-		refuse_unattached(name, psprintf("Its deletes are remembered in \"%s\".",
-										 get_rel_name(reg->tombstones)));
+	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
 }
 
 static void
@@ -293,6 +270,60 @@ handle_schema_change(CdcApply *apply)
 				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
 }
 
+static bool
+has_name(List *names, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, names)
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The target's columns that the attached staging feeds, when they are more
+ * than recorded; NIL when there is nothing new.  A column that it once fed and
+ * now lacks would keep old values for ever: refused.
+ */
+static List *
+fed_columns(CdcApply *apply)
+{
+	CdcRegistration *reg = &apply->reg;
+	CdcColumns *cols = &apply->cols;
+	List	   *recorded = NIL;
+	List	   *lost = NIL;
+	List	   *fed = NIL;
+	ListCell   *lc;
+	bool		more = false;
+
+	if (!apply->rule.attached || cdc_rule_recorded_staging(reg, true) != apply->rule.staging)
+		return NIL;
+	if (!reg->state.isnull[STATE_FED_COLUMNS])
+		recorded = cdc_registry_name_list(reg->state.values[STATE_FED_COLUMNS]);
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		fed = lappend(fed, pstrdup(cols->cols[i].name));
+		more |= !has_name(recorded, cols->cols[i].name);
+	}
+	foreach(lc, recorded)
+	{
+		if (has_name(fed, lfirst(lc)) || get_attnum(apply->rule.target, lfirst(lc)) <= 0)
+			continue;
+		if (!has_name(apply->rule.except_columns, lfirst(lc)))
+			lost = lappend(lost, lfirst(lc));
+		fed = lappend(fed, lfirst(lc));
+	}
+	if (lost != NIL && apply->rule.on_schema_change != CDC_SCHEMA_IGNORE)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("staging \"%s\" no longer feeds columns of target \"%s\"",
+						cols->staging_name, apply->target.name),
+				 errdetail("Missing: %s. They would keep their old values.", join_names(lost)),
+				 errhint("Mend staging; or take them out of the feed with on_schema_change => 'ignore', or by naming staging in cdc_attach() again.")));
+	return more ? fed : NIL;
+}
+
 /* ---------- 3. rights ---------- */
 
 /*
@@ -315,7 +346,78 @@ begin_target(CdcApply *apply)
 	if (target->tomb_attno != 0)
 		ADD(target->tomb_attno);
 #undef ADD
-	cdc_target_begin(target, set, bms_copy(set), bms_copy(set), apply->rule.dry_run);
+	cdc_target_begin(target, set, apply->rule.dry_run);
+}
+
+/* ---------- 4. the batch against what is recorded ---------- */
+
+/*
+ * The greatest truncate of the batch counts if it is above fence and floor;
+ * then every row at or below it is dead, and the fence rises to it.
+ */
+static void
+apply_truncate(CdcApply *apply)
+{
+	CdcTarget  *target = &apply->target;
+	CdcHorizon *horizon = &target->horizon;
+	const CdcPos *pos = &apply->read.truncate;
+
+	if (pos->len == 0 ||
+		cdc_pos_compare(pos->bytes, pos->len, horizon->fence.bytes, horizon->fence.len) <= 0 ||
+		cdc_pos_compare(pos->bytes, pos->len, horizon->floor.bytes, horizon->floor.len) <= 0)
+		return;
+	if (!apply->rule.dry_run)
+		cdc_truncate_rows(target, pos);
+	target->truncate = *pos;
+	horizon->fence = *pos;
+}
+
+static void
+count_truncates(CdcApply *apply)
+{
+	int64		n = apply->read.truncates;
+
+	if (n == 0)
+		return;
+	if (apply->target.truncate.len == 0)
+	{
+		apply->write.counts[CDC_STALE] += n;
+		return;
+	}
+	apply->write.counts[CDC_TRUNCATED]++;
+	apply->write.counts[CDC_SUPERSEDED] += n - 1;
+}
+
+/*
+ * What this call adds to what is recorded of the target; a replay adds
+ * nothing and writes nothing.
+ */
+static void
+record_state(CdcApply *apply, List *fed)
+{
+	CdcRegistration *reg = &apply->reg;
+	const CdcPos *high = &apply->read.high;
+	bool		changed = false;
+
+	if (!reg->state.exists || apply->rule.dry_run)
+		return;
+	if (cdc_pos_compare(high->bytes, high->len, reg->high.bytes, reg->high.len) > 0)
+	{
+		cdc_registry_set_position(reg, STATE_HIGH_POSITION, high);
+		changed = true;
+	}
+	if (apply->target.truncate.len > 0)
+	{
+		cdc_registry_set_position(reg, STATE_FENCE, &apply->target.truncate);
+		changed = true;
+	}
+	if (fed != NIL)
+	{
+		cdc_registry_set_fed(reg, fed);
+		changed = true;
+	}
+	if (changed)
+		cdc_registry_put_state(reg);
 }
 
 /* ---------- the result ---------- */
@@ -365,6 +467,7 @@ static void
 run(CdcApply *apply)
 {
 	CdcFold    *fold;
+	List	   *fed;
 
 	/* STEP 1: the relations, under the target's apply lock */
 	if (!open_relations(apply))
@@ -376,6 +479,7 @@ run(CdcApply *apply)
 
 	/* STEP 2: columns on one side only */
 	handle_schema_change(apply);
+	fed = fed_columns(apply);
 
 	/* STEP 3: the caller's rights, before anything is read */
 	begin_target(apply);
@@ -384,13 +488,21 @@ run(CdcApply *apply)
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
 	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
 
-	/* STEP 5: winners judged and written, in a command of their own */
+	cdc_registry_check_kind(&apply->reg, &apply->read.high, apply->target.name);
+
+	/* STEP 5: a truncate event comes before what stands above it */
+	apply_truncate(apply);
+
+	/* STEP 6: winners judged and written, in a command of their own */
 	CommandCounterIncrement();
 	cdc_target_open(&apply->target, apply->rule.dry_run);
 	cdc_write_winners(&apply->target, &apply->cols, &apply->rule, fold, &apply->write);
 
+	count_truncates(apply);
+
 	cdc_target_end(&apply->target);
 	CommandCounterIncrement();
+	record_state(apply, fed);
 	relation_close(apply->staging_rel, NoLock);
 	table_close(apply->target_rel, NoLock);
 }

@@ -203,6 +203,8 @@ struct CdcRegistration;
 
 extern void cdc_rule_read(const CdcArgs *args, CdcRule *rule);
 extern void cdc_rule_merge(CdcArgs *args, const struct CdcRegistration *reg, Relation target);
+extern void cdc_rule_complete(CdcArgs *args, const struct CdcRegistration *reg, Relation target,
+							  CdcRule *rule);
 extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, bool missing_ok);
 
 /* ---------- the target (cdc_target.c) ---------- */
@@ -296,13 +298,14 @@ extern void cdc_refuse_position_type(const char *where, const char *column, Oid 
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
-extern void cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
-							 Bitmapset *updated, bool dry_run);
+extern void cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run);
 extern void cdc_target_open(CdcTarget *target, bool dry_run);
 extern void cdc_target_end(CdcTarget *target);
 extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							bool again, TupleTableSlot *slot, CdcStored *stored);
+extern bool cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan,
+							ScanKey keys, bool again, TupleTableSlot *slot);
 extern void cdc_refuse_concurrent(void);
 extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len,
 									Datum *values, bool *isnull);
@@ -316,12 +319,16 @@ extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
-extern void cdc_tombstones_remove(CdcTarget *target);
+extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
 extern void cdc_tombstones_close(CdcTarget *target);
 
 /* Assemble a position from column values of the types a position may have. */
 extern void cdc_position_from_columns(int n, const Oid *types, const Datum *values,
 									  const bool *isnull, CdcPos *pos);
+extern void cdc_position_to_columns(const CdcTarget *target, const uint8 *pos, int len,
+									Datum *values);
+extern void cdc_pos_enter_epoch(CdcPos *pos, int64 epoch);
+extern void cdc_pos_from_datum(CdcPos *pos, Datum value, bool isnull);
 extern void cdc_position_type_of_function(Oid function);
 extern bool cdc_position_type_ok(Oid type, bool first, bool single);
 
@@ -475,6 +482,8 @@ typedef struct CdcReadResult
 {
 	int64		events;
 	int64		ignored;
+	int64		truncates;
+	CdcPos		truncate;		/* the greatest of them */
 	CdcPos		low;
 	CdcPos		high;
 } CdcReadResult;

@@ -272,7 +272,32 @@ cdc_registry_set_position(CdcRegistration *reg, int column, const CdcPos *pos)
 		reg->high = *pos;
 }
 
+/* Set the columns that staging feeds in memory; put_state writes it. */
+void
+cdc_registry_set_fed(CdcRegistration *reg, List *names)
+{
+	CdcRecord  *state = &reg->state;
+
+	state->values[STATE_FED_COLUMNS] = cdc_registry_names(names);
+	state->values[STATE_FED_ATTNUMS] = cdc_registry_attnums(reg->target, names);
+	state->isnull[STATE_FED_COLUMNS] = state->isnull[STATE_FED_ATTNUMS] = names == NIL;
+}
+
 /* ---------- values ---------- */
+
+/* The numbers of a table's columns as int2[]. */
+Datum
+cdc_registry_attnums(Oid relid, List *names)
+{
+	int			n = list_length(names);
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+	ListCell   *lc;
+
+	foreach(lc, names)
+		elems[foreach_current_index(lc)] = Int16GetDatum(get_attnum(relid, lfirst(lc)));
+	return PointerGetDatum(construct_array(elems, n, INT2OID, 2, true, TYPALIGN_SHORT));
+}
+
 
 /* A position as a Datum; NULL when it is none. */
 Datum
@@ -315,6 +340,19 @@ cdc_registry_name_list(Datum names)
 		if (!nulls[i])
 			list = lappend(list, pstrdup(NameStr(*DatumGetName(elems[i]))));
 	return list;
+}
+
+/* A position that is to stand beside those of the target must be of their kind. */
+void
+cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *pos, const char *target)
+{
+	const CdcPos *others[] = {&reg->high, &reg->horizon.fence, &reg->horizon.floor};
+
+	for (int i = 0; i < lengthof(others); i++)
+		if (pos->len > 0 && others[i]->len > 0 &&
+			cdc_position_kind_of(pos->bytes) != cdc_position_kind_of(others[i]->bytes))
+			cdc_refuse_mixed_kinds(psprintf("position %s and target \"%s\"",
+											cdc_pos_text(pos->bytes, pos->len), target));
 }
 
 /* What only an owner may do. */

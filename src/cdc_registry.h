@@ -70,9 +70,13 @@ extern void cdc_registry_remove_rule(CdcRegistration *reg);
 extern Oid	cdc_registry_attached_ancestor(Oid relid);
 extern Oid	cdc_registry_attached_partition(Oid relid);
 extern Datum cdc_registry_names(List *names);
+extern Datum cdc_registry_attnums(Oid relid, List *names);
 extern List *cdc_registry_name_list(Datum names);
 extern Datum cdc_registry_position(const CdcPos *pos, bool *isnull);
 extern void cdc_registry_set_position(CdcRegistration *reg, int column, const CdcPos *pos);
+extern void cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *pos,
+									const char *target);
+extern void cdc_registry_set_fed(CdcRegistration *reg, List *names);
 extern void cdc_check_owner(Relation rel);
 extern Oid	cdc_extension_schema(void);
 

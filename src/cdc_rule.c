@@ -365,3 +365,46 @@ cdc_rule_merge(CdcArgs *args, const CdcRegistration *reg, Relation target)
 		args->isnull[CDC_ARG_STAGING] = false;
 	}
 }
+
+static void
+refuse_lost_side_table(const char *target)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the side table of target \"%s\" is gone", target),
+			 errdetail("Its deletes are no longer remembered."),
+			 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+}
+
+/*
+ * Read the arguments together with what is recorded of the target: the rule
+ * of the call, with fence, floor, epoch and the home of tombstones.
+ */
+void
+cdc_rule_complete(CdcArgs *args, const CdcRegistration *reg, Relation target, CdcRule *rule)
+{
+	const char *name = cdc_relation_name(target);
+
+	cdc_rule_merge(args, reg, target);
+	cdc_rule_read(args, rule);
+	rule->attached = reg->rule.exists;
+	rule->horizon = reg->horizon;
+	rule->epoch = reg->epoch;
+	if (!reg->rule.exists)
+	{
+		if (OidIsValid(reg->tombstones) && get_rel_name(reg->tombstones) != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("target \"%s\" is not attached", name),
+					 errdetail("Its deletes are remembered in \"%s\".",
+							   get_rel_name(reg->tombstones)),
+					 errhint("Use cdc_attach() again, or drop that table to forget them.")));
+		return;
+	}
+	if (reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
+	{
+		if (!OidIsValid(reg->tombstones))
+			refuse_lost_side_table(name);
+		rule->tombstones = reg->tombstones;
+	}
+}
