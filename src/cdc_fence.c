@@ -113,7 +113,7 @@ run_statement(Oid target, const char *sql, int nargs, Oid *types, Datum *values)
 {
 	Oid			exempt = cdc_guard_exempt(target);
 	int64		rows = 0;
-	int			rc;
+	volatile int rc = 0;
 
 	SPI_connect();
 	PG_TRY();
