@@ -100,6 +100,9 @@ check_lineage(CdcApply *apply, const char *target)
 {
 	const char *recorded = apply->reg.lineage;
 	const char *declared = apply->rule.lineage;
+	const char *qualified =
+		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
+								   RelationGetRelationName(apply->target_rel));
 	Oid			staging;
 
 	if (declared != NULL && !apply->rule.attached)
@@ -115,8 +118,8 @@ check_lineage(CdcApply *apply, const char *target)
 				 recorded == NULL ? errdetail("The target has no lineage.") :
 				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
 				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
-				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch('%s', %s).",
-						 target, quote_literal_cstr(declared))));
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch(%s, %s).",
+						 quote_literal_cstr(qualified), quote_literal_cstr(declared))));
 	if (declared != NULL || recorded == NULL || !apply->rule.attached)
 		return;
 	staging = cdc_rule_recorded_staging(&apply->reg, true);
