@@ -619,7 +619,7 @@ class History:
         if self.lineage and self.rng.random() < 0.5:
             now['lineage'] = 'log-b'
             arg = ", 'log-b'"
-        return {'kind': 'none', 'epoch': True, 'sql': "SELECT cdc_new_epoch('target'%s)" % arg, 'value': str(now['epoch'])}
+        return {'kind': 'none', 'what': 'new epoch', 'epoch': True, 'sql': "SELECT cdc_new_epoch('target'%s)" % arg, 'value': str(now['epoch'])}
 
     # What an owner does between calls
 
@@ -658,7 +658,7 @@ class History:
             sql += ', max_rows => %d' % max_rows
         if force:
             sql += ', force => true'
-        return {'kind': 'purge' if max_rows is None else 'purge some', 'pos': pos, 'sql': sql + ')',
+        return {'kind': 'purge' if max_rows is None else 'purge some', 'what': 'purge', 'pos': pos, 'sql': sql + ')',
                 'max_rows': max_rows, 'force': force}
 
     def act(self, plan, now, done):
@@ -686,7 +686,7 @@ class History:
         if what == 'above':
             return self.purge([now['epoch'] + 9, 2 ** 40, 0, 0] if whole else [0, 2 ** 64 - 1, 0, 0])
         if what == 'young':
-            return {'kind': 'none', 'sql': "SELECT cdc_purge_tombstones('target', older_than => '1 day')", 'value': '0',
+            return {'kind': 'none', 'what': what, 'sql': "SELECT cdc_purge_tombstones('target', older_than => '1 day')", 'value': '0',
                     'refused': {'row': '55000'} if L.dead != 'time' else None}
         if what in ('fence', 'any fence'):
             if what == 'any fence':
@@ -711,29 +711,29 @@ class History:
             return self.mark('fence', now['fence'] or None)
         if what == 'epoch':
             if not whole:
-                return {'kind': 'none', 'sql': "SELECT cdc_new_epoch('target')", 'refused': '55000'}
+                return {'kind': 'none', 'what': what, 'sql': "SELECT cdc_new_epoch('target')", 'refused': '55000'}
             if not self.staging_attached:
                 return None
-            return {'kind': 'none', 'statements': "INSERT INTO staging DEFAULT VALUES; SELECT cdc_new_epoch('target')",
+            return {'kind': 'none', 'what': what, 'statements': "INSERT INTO staging DEFAULT VALUES; SELECT cdc_new_epoch('target')",
                     'refused': '55000'}
         if what == 'again':
             as_of = pos if pos and not plan['broken'] and r.random() < 0.3 else None
             if as_of:
                 now['floor'] = max(now['floor'], as_of)
-            return {'kind': 'as_of' if as_of else 'none', 'pos': as_of, 'statements': {
+            return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of, 'statements': {
                 h: "SELECT cdc_detach('target'); " + self.attach(h, as_of=as_of) for h in self.homes}}
         if what == 'drop':
-            return {'kind': 'forget', 'statements': {
+            return {'kind': 'forget', 'what': what, 'statements': {
                 h: "DROP VIEW state; SELECT cdc_detach('target', true); " + self.attach(h) + L.state_ddl(h)
                 for h in self.homes}}
         return self.hand_delete()
 
     def hand_delete(self):
-        return {'kind': 'forget', 'statements': {
+        return {'kind': 'forget', 'what': 'hand', 'statements': {
             'row': 'DELETE FROM target WHERE NOT (%s)' % self.layout.is_live, 'side': 'DELETE FROM target_tombstones'}}
 
     def mark(self, kind, pos):
-        return {'kind': kind, 'pos': pos, 'sql': "SELECT cdc_set_%s('target', %s)" % (
+        return {'kind': kind, 'what': kind, 'pos': pos, 'sql': "SELECT cdc_set_%s('target', %s)" % (
             kind, 'NULL' if pos is None else self.literal(pos))}
 
     # Calls

@@ -92,6 +92,58 @@ def quoted(value):
     return '$%s$%s$%s$' % (tag, text, tag)
 
 
+def in_sql(h, d, mutation):
+    """A delivery for the applier in SQL (applier.sql)."""
+    L = h.layout
+
+    def array(pos):
+        return 'NULL' if pos is None else lit('{' + ','.join(map(str, pos)) + '}')
+
+    def act(a):
+        what = a['what']
+        if what in ('young', 'epoch'):
+            return None
+        a = dict(a, refused=None)
+        if what == 'purge':
+            a['sql'] = 'SELECT law.purge(%s, %s, %s, %s)' % (
+                lit(mutation), array(a['pos']), 'NULL' if a['max_rows'] is None else a['max_rows'], a['force'])
+        elif what in ('fence', 'floor'):
+            a['sql'] = 'SELECT law.set_mark(%s, %s)' % (lit(what), array(a['pos']))
+        elif what == 'new epoch':
+            a['sql'] = 'SELECT law.new_epoch()'
+        elif what == 'again':
+            a['sql'] = 'SELECT law.attach_again(%s, %s)' % (lit(mutation), array(a['pos']))
+        else:
+            a['sql'] = {home: 'SELECT law.run(%s)' % lit(text)
+                        for home, text in h.hand_delete()['statements'].items()}
+        return a
+
+    calls, acts = [], []
+    for c in d['calls']:
+        acts += [a for a in map(act, c.get('acts', ())) if a]
+        if 'refused' not in c:
+            calls.append(dict(c, acts=acts))
+            acts = []
+    homes = []
+    for home in d['homes']:
+        name = home['name']
+        home = dict(home, call='SELECT * FROM law.apply(%s, %s, @dry@)' % (lit(mutation), str(h.consume).lower()))
+        home['reset'] = ('DROP VIEW IF EXISTS state; DROP TABLE IF EXISTS target;\n' + L.target_ddl(name, False))
+        home['attach'] = L.state_ddl(name, 'target_tombstones')
+        if name == 'side':
+            home['attach'] = ('DROP TABLE IF EXISTS target_tombstones; CREATE TABLE target_tombstones (%s, source_position'
+                              ' cdc_position, deleted_at timestamptz, PRIMARY KEY (%s));\n' % (
+                                  ', '.join('%s %s' % k for k in L.keys), ', '.join(k for k, _ in L.keys))
+                              + home['attach'])
+        if name != 'free':
+            home['attach'] += 'SELECT law.attach(%s, %d);' % (array(d['as_of']), h.first_epoch or 0)
+            home['marks'] = ("SELECT jsonb_build_object('fence', law.print(s.kind, r.fence), "
+                             "'floor', law.print(s.kind, r.floor)) "
+                             "FROM law.registry r, law.setting s WHERE home = current_schema()")
+        homes.append(home)
+    return dict(d, calls=calls, homes=homes)
+
+
 class Bench:
     """A database with the machine in it, and the seeds that run there."""
 
