@@ -240,19 +240,14 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
 	relid = PG_GETARG_OID(0);
-	owned->rel = try_table_open(relid, AccessShareLock);
+	owned->rel = try_table_open(relid, RowExclusiveLock);
 	if (owned->rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
 	cdc_target_check(owned->rel);
 	cdc_check_owner(owned->rel);
-	/* as an apply does: wait for the apply lock without standing in the way */
-	table_close(owned->rel, AccessShareLock);
 	(void) cdc_target_lock(relid, ExclusiveLock, false);
-	owned->rel = table_open(relid, RowExclusiveLock);
-	cdc_target_check(owned->rel);
-	cdc_check_owner(owned->rel);
 
 	cdc_registry_read(relid, &owned->reg);
 	if (!owned->reg.rule.exists)
