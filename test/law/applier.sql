@@ -291,6 +291,7 @@ DECLARE
   marks   law.registry;
   topmost numeric[];
   sweep   numeric[];
+  truncates integer := 0;
   reached boolean := false;
   kept    law.incoming_event[] := '{}';
 BEGIN
@@ -315,6 +316,7 @@ BEGIN
     END IF;
     topmost := CASE WHEN e.class = 'snapshot' THEN topmost ELSE greatest(topmost, e.pos) END;
     IF e.class = 'truncate' THEN
+      truncates := truncates + 1;
       IF sweep IS NOT NULL AND mistake <> 'truncates_all_count' THEN
         superseded := superseded + 1;
       ELSE
@@ -337,7 +339,8 @@ BEGIN
     reached := (marks.fence IS NULL OR sweep > marks.fence OR mistake = 'late_truncate_kills')
                AND (marks.floor IS NULL OR sweep > marks.floor);
     IF NOT reached THEN
-      stale := stale + truncated;
+      stale := stale + truncates;
+      superseded := superseded - (truncates - truncated);
       truncated := 0;
     END IF;
   END IF;

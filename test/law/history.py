@@ -372,7 +372,7 @@ class History:
             txn += 1
             self.next_commit()
             for _ in range(r.choice([1, 1, 2, 3, 5])):
-                if self.truncates and r.random() < 0.04:
+                if self.truncates and r.random() < 0.06:
                     p = self.last = self.next_pos()
                     rows.clear()
                     self.log.append(self.add('t', None, p, None))
@@ -538,6 +538,9 @@ class History:
             items += r.choices(order, k=len(order) // 2)
             r.shuffle(items)
             calls = self.cut(items, few=True) + [r.choices(order, k=10)]
+        if self.snap_events and r.random() < 0.3:
+            # a snapshot that comes again
+            calls.insert(r.randint(1, len(calls)) if full and kind != 'purged' else len(calls), list(self.snap_events))
         new_epoch = None
         if self.restarted:
             calls, new_epoch = self.restart_log(calls, ordered)
@@ -579,6 +582,41 @@ class History:
         if new_epoch == len(calls):
             plan['calls'].append(dict(self.call([], now), acts=[self.new_epoch(now)]))
         return plan
+
+    # A replay after the tombstones went
+
+    def can_resurrect(self):
+        """Keys that the first half of the log leaves live and the source does not have.
+
+        None where the history does not lend itself: what a truncate, a floor or
+        the log's restart say holds without tombstones.
+        """
+        if not self.attached or self.mode != 'full' or self.truncates or self.as_of or self.restarted:
+            return None
+        live = set()
+        for i in self.snap_events + self.first_half():
+            e = self.events[i]
+            if e['op'] == 'm' or e['op'] == 'r' and (self.snap != 'none' or self.prefill):
+                continue
+            live.discard(e['old'])
+            if e['op'] in ('d', '-U'):
+                live.discard(e['key'])
+            else:
+                live.add(e['key'])
+        return live - set(self.source)
+
+    def first_half(self):
+        return self.log[:len(self.log) // 2]
+
+    def replay_plan(self, by_hand):
+        """The whole log; then its tombstones are purged, or deleted by hand; then its first half again."""
+        now = {'epoch': self.first_epoch or 0, 'lineage': self.lineage}
+        again = [c for half in (self.first_half(), self.log) for c in self.cut(half)] if not by_hand \
+            else self.cut(self.first_half())
+        acts = [self.hand_delete()] if by_hand else self.purge_all(set(self.snap_events + self.log))
+        calls = [self.call(self.snap_events + self.log, now)] + [self.call(c, now) for c in again]
+        calls[1]['acts'] = acts
+        return {'kind': 'replay', 'faithful': True, 'broken': by_hand, 'commits': False, 'calls': calls}
 
     # The log that restarts
 
@@ -717,7 +755,7 @@ class History:
             return {'kind': 'none', 'what': what, 'statements': "INSERT INTO staging DEFAULT VALUES; SELECT cdc_new_epoch('target')",
                     'refused': '55000'}
         if what == 'again':
-            as_of = pos if pos and not plan['broken'] and r.random() < 0.3 else None
+            as_of = r.choice(safe) if safe and not plan['broken'] and r.random() < 0.6 else None
             if as_of:
                 now['floor'] = max(now['floor'], as_of)
             return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of, 'statements': {
@@ -730,7 +768,8 @@ class History:
 
     def hand_delete(self):
         return {'kind': 'forget', 'what': 'hand', 'statements': {
-            'row': 'DELETE FROM target WHERE NOT (%s)' % self.layout.is_live, 'side': 'DELETE FROM target_tombstones'}}
+            'row': 'DELETE FROM target WHERE NOT (%s)' % self.layout.is_live, 'side': "DO $do$ BEGIN EXECUTE 'DELETE FROM ' ||\n  (SELECT tombstones FROM cdc_targets "
+                    "WHERE target = 'target'::regclass);\nEND $do$"}}
 
     def mark(self, kind, pos):
         return {'kind': kind, 'what': kind, 'pos': pos, 'sql': "SELECT cdc_set_%s('target', %s)" % (
@@ -748,17 +787,21 @@ class History:
                 forms.append(r.choice(may))
             else:
                 forms.append(r.randrange(len(e['forms'])))
-        more = ''
-        if self.lineage and (not self.staging_attached or r.random() < 0.3):
-            more = ', lineage => ' + lit(now['lineage'])
+        more = self.lineage_argument(now)
         if r.random() < 0.05:
             more += ', expect_events => %d' % len(eids)
         return {'e': eids, 'f': forms, 'dry': r.random() < 0.15, 'bump': r.random() < 0.15, 'with': more}
 
+    def lineage_argument(self, now):
+        if self.lineage and (not self.staging_attached or self.rng.random() < 0.3):
+            return ', lineage => ' + lit(now['lineage'])
+        return ''
+
     def refused_call(self, eids, now):
         c = self.call(eids, now)
         if self.rng.random() < 0.5:
-            return dict(c, refused='22023', **{'with': ', expect_events => %d' % (len(eids) + 1)})
+            return dict(c, refused='22023', **{'with': '%s, expect_events => %d' % (
+                self.lineage_argument(now), len(eids) + 1)})
         return dict(c, refused='55000', **{'with': ", lineage => 'another log'"})
 
     # What the machine reads

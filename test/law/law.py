@@ -114,8 +114,8 @@ def in_sql(h, d, mutation):
         elif what == 'again':
             a['sql'] = 'SELECT law.attach_again(%s, %s)' % (lit(mutation), array(a['pos']))
         else:
-            a['sql'] = {home: 'SELECT law.run(%s)' % lit(text)
-                        for home, text in h.hand_delete()['statements'].items()}
+            a['sql'] = {'row': 'SELECT law.run(%s)' % lit(h.hand_delete()['statements']['row']),
+                        'side': "SELECT law.run('DELETE FROM target_tombstones')"}
         return a
 
     calls, acts = [], []
@@ -246,6 +246,14 @@ class Bench:
             return json.loads(out) if out else None
         except SqlError as e:
             return {'sql': str(e)}
+
+    def control(self, seed):
+        """A replay after the tombstones went: None, or (purge, by hand), what each left wrong."""
+        h = History(seed)
+        if not h.can_resurrect():
+            return None
+        self.prepare(h)
+        return [self.play(self.ready(h, h.to_play(h.replay_plan(by_hand)))) for by_hand in (False, True)]
 
     # Failures
 
@@ -550,26 +558,87 @@ def run_seeds(options, seeds, report=True):
     return passed, failures
 
 
+def catch(name, options, todo, done, seeds):
+    """Takes wrong appliers one after the other and looks for a seed that catches each."""
+    bench, count = Bench(name, options), 0
+    try:
+        while True:
+            try:
+                options.mutation = todo.get_nowait()
+            except queue.Empty:
+                return
+            wrong = None
+            for seed in seeds:
+                count += 1
+                if count % 300 == 0:
+                    bench.close()
+                    bench = Bench(name, options)
+                wrong = bench.seed(seed)
+                if wrong:
+                    break
+            done.put((options.mutation, wrong))
+    finally:
+        bench.close()
+        done.put(None)
+
+
 def mutate(options):
     """Each wrong applier must be caught, and the right one among them must pass."""
-    count = options.seeds if options.seeds is not None else 60
+    count = options.seeds if options.seeds is not None else 200
     seeds = list(range(options.start, options.start + count))
     options.mutation = 'right'
-    passed, failures = run_seeds(options, seeds)
+    passed, failures = run_seeds(options, seeds[:60])
     print('law: the right applier in SQL: %d passed, %d failed' % (passed, len(failures)), flush=True)
     ok, bad = (0, 1) if failures else (1, 0)
-    options.max_failures = 1
+    todo, done = multiprocessing.Queue(), multiprocessing.Queue()
     for name in MUTATIONS:
-        options.mutation = name
-        passed, failures = run_seeds(options, seeds, report=False)
-        if failures:
+        todo.put(name)
+    time.sleep(0.05)
+    workers = [multiprocessing.Process(target=catch, args=('law_%d_%d' % (os.getpid(), i), options, todo, done, seeds))
+               for i in range(options.jobs)]
+    for w in workers:
+        w.start()
+    running, missing = options.jobs, set(MUTATIONS)
+    while running:
+        r = done.get()
+        if r is None:
+            running -= 1
+        elif r[1]:
             ok += 1
-            print('law: %s: caught by %s' % (name, failures[0].split(':')[0]), flush=True)
+            missing.discard(r[0])
+            print('law: %s: caught by %s' % (r[0], r[1].split(':')[0]), flush=True)
         else:
-            bad += 1
-            print('law: %s: NOT caught by %d seeds' % (name, passed), flush=True)
+            print('law: %s: NOT caught by %d seeds' % (r[0], count), flush=True)
+    bad += len(missing)
+    for w in workers:
+        w.join()
     print('law: %d passed, %d failed' % (ok, bad))
     return 1 if bad else 0
+
+
+def control(options, wanted=8):
+    """A replay after a purge brings no row back; after a DELETE of the tombstones it does, and is seen."""
+    bench = Bench('law_%d_control' % os.getpid(), options)
+    histories, resurrected, failures = 0, 0, []
+    try:
+        seed = options.start
+        while histories < wanted:
+            r = bench.control(seed)
+            if r is not None:
+                histories += 1
+                if r[0]:
+                    failures.append('seed %d, replayed after a purge: %s' % (seed, tell(r[0])))
+                if r[1] and r[1].get('against_the_source'):
+                    resurrected += 1
+                else:
+                    failures.append('seed %d, replayed after the tombstones were deleted by hand, is not seen to be wrong: %s'
+                                    % (seed, json.dumps(r[1])))
+            seed += 1
+    finally:
+        bench.close()
+    print('law: %d logs replayed after a purge, nothing resurrected; after a DELETE of the tombstones, %d resurrected'
+          % (histories, resurrected) if not failures else '\n'.join(failures), flush=True)
+    return 2 * histories - len(failures), failures
 
 
 def main():
@@ -599,6 +668,9 @@ def main():
         for f in failures:
             print(f, flush=True)
         print('law: %d kept histories replayed, %d failed' % (passed + len(failures), len(failures)), flush=True)
+    if options.seed is None and not options.mutation:
+        p1, f1 = control(options)
+        passed, failures = passed + p1, failures + f1
     p2, f2 = run_seeds(options, seeds)
     passed, failures = passed + p2, failures + f2
     print('law: %d passed, %d failed' % (passed, len(failures)))

@@ -263,6 +263,10 @@ BEGIN
     acts := '[]';
     SELECT NULL::jsonb AS counts, '{}'::text[] AS errors INTO want;
     -- between the calls
+    FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+      CALL law.enter(homes -> h);
+      DELETE FROM staging;
+    END LOOP;
     FOR i IN 0 .. coalesce(jsonb_array_length(c -> 'acts'), 0) - 1 LOOP
       a := c -> 'acts' -> i;
       FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
@@ -306,7 +310,6 @@ BEGIN
       home := homes -> h;
       side := home ->> 'name' = 'side';
       CALL law.enter(home);
-      DELETE FROM staging;
       INSERT INTO staging
       SELECT r.*
       FROM unnest(eids, forms) WITH ORDINALITY AS i (eid, form, seq) JOIN law.form f USING (eid, form),
@@ -436,16 +439,16 @@ $$;
 CREATE FUNCTION law.after_rush(d jsonb) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-  eids integer[] := law.int_array(d -> 'all');
-  f    record;
+  eids    integer[] := law.int_array(d -> 'all');
+  verdict record;
 BEGIN
   CALL law.enter(d -> 'homes' -> 0);
   UPDATE law.setting SET fence = (SELECT max(e.pos) FROM law.event e JOIN law.form f USING (eid)
                                   WHERE eid = ANY (eids) AND law.class(f.op, e.ka, e.kb, e.pos, e.vals) = 'truncate');
-  SELECT * INTO f FROM law.final_differences(eids, d -> 'first', law.num_array(d -> 'as_of'),
+  SELECT * INTO verdict FROM law.final_differences(eids, d -> 'first', law.num_array(d -> 'as_of'),
                                              nullif(d -> 'source', 'null'));
-  IF f.law IS NOT NULL OR f.origin IS NOT NULL THEN
-    RETURN jsonb_build_object('against_the_law', f.law, 'against_the_source', f.origin);
+  IF verdict.law IS NOT NULL OR verdict.origin IS NOT NULL THEN
+    RETURN jsonb_build_object('against_the_law', verdict.law, 'against_the_source', verdict.origin);
   END IF;
   RETURN NULL;
 END

@@ -262,8 +262,9 @@ BEGIN
     SELECT 'superseded' FROM item i, bound b
     WHERE i.class NOT IN ('ignored', 'unknown', 'truncate') AND (i.pos <= b.swept OR i.pos IS NULL AND b.swept IS NOT NULL)
     UNION ALL
-    SELECT CASE WHEN row_number() OVER (ORDER BY i.pos DESC) > 1 THEN 'superseded'
-                WHEN w.effective THEN 'truncated' ELSE 'stale' END
+    -- a truncate that comes too late supersedes nothing, no other truncate either
+    SELECT CASE WHEN NOT w.effective THEN 'stale'
+                WHEN row_number() OVER (ORDER BY i.pos DESC) > 1 THEN 'superseded' ELSE 'truncated' END
     FROM item i, sweep w WHERE i.class = 'truncate'
   )
   SELECT (SELECT jsonb_build_object(
