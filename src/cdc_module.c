@@ -27,12 +27,15 @@
  *	cdc_image		the row that an event leaves
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_guard		the trigger that refuses what the law would not write
+ *	cdc_guarded		the table it fires for: rule, what is stored for a key
+ *	cdc_exempt		how the extension's own writes get past it
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
  * Calls go one way: apply -> rule target home column read fold write report;
  * read -> op gap fold column; write -> home law image report;
- * image -> home fold column; guard -> registry rule target law report;
+ * image -> home fold column; guard -> guarded exempt law report;
+ * guarded -> registry rule target home;
  * everything -> position; position -> postgres.h.
  *
  *-------------------------------------------------------------------------
