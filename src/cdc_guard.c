@@ -51,14 +51,16 @@ PG_FUNCTION_INFO_V1(cdc_guard);
 
 /* ---------- refusals ---------- */
 
+static const char *const apply_way = "cdc_apply(), which tells old from new and remembers deletes";
+
 static void
-raise_refusal(Relation rel, const char *what, const char *detail)
+raise_refusal(Relation rel, const char *what, const char *detail, const char *way)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION),
 			 errmsg("%s \"%s\" refused by its guard", what, cdc_relation_name(rel)),
 			 errdetail_internal("%s", detail),
-			 errhint("Use cdc_apply(), which tells old from new and remembers deletes; the table's owner can set cdc_precedence.bypass_guard."),
+			 errhint("Use %s; the table's owner can set cdc_precedence.bypass_guard.", way),
 			 errtable(rel)));
 }
 
@@ -85,7 +87,7 @@ refuse_judged(CdcGuarded *g, const GuardCase *c)
 	else if (floor->len > 0 && cdc_pos_compare(e->bytes, e->len, floor->bytes, floor->len) <= 0)
 		appendStringInfo(&s, " Every key is decided up to %s, the floor.",
 						 cdc_pos_text(floor->bytes, floor->len));
-	raise_refusal(c->rel, c->what, s.data);
+	raise_refusal(c->rel, c->what, s.data, apply_way);
 	return false;
 }
 
@@ -103,20 +105,24 @@ refuse_key_change(CdcGuarded *g, Relation rel, TupleTableSlot *old, TupleTableSl
 	(void) cdc_guarded_keys(g, new, keys, isnull);
 	raise_refusal(rel, "update of",
 				  psprintf("It would change key %s to %s.", before,
-						   cdc_key_text(&g->described, keys, isnull)));
+						   cdc_key_text(&g->described, keys, isnull)),
+				  "cdc_apply() with an event that names the old key");
 	return false;
 }
 
 static bool
 refuse_delete(CdcGuarded *g, const GuardCase *c)
 {
+	bool		dead = c->incoming.state == CDC_KEY_TOMBSTONE;
+
 	if (g->skip)
 		return false;
 	raise_refusal(c->rel, c->what,
 				  psprintf("Key %s: stored position %s%s. The delete would not be remembered, so an older event could bring the row back.",
 						   cdc_key_text(&g->described, c->keys, c->isnull),
 						   cdc_pos_text(c->incoming.pos.bytes, c->incoming.pos.len),
-						   c->incoming.state == CDC_KEY_TOMBSTONE ? " (deleted)" : ""));
+						   dead ? " (deleted)" : ""),
+				  dead ? "cdc_purge_tombstones(), which remembers up to where keys are dead" : apply_way);
 	return false;
 }
 
@@ -370,7 +376,8 @@ change_passes(CdcGuarded *g, const TriggerData *trigger)
 		return delete_passes(g, trigger);
 	/* a statement: there is no row to leave out, so both modes refuse it */
 	raise_refusal(trigger->tg_relation, "truncate of",
-				  "The rows would be forgotten, so older events could bring them back.");
+				  "The rows would be forgotten, so older events could bring them back.",
+				  "a truncate event in cdc_apply(), which is remembered");
 	return false;
 }
 

@@ -40,10 +40,8 @@ refuse_unattached(const TriggerData *trigger)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("table \"%s\" has a guard but is not attached", cdc_relation_name(rel)),
 			 errdetail("Without the rule of an attachment nothing can be judged."),
-			 errhint("Use cdc_attach(), or DROP TRIGGER %s ON %s.",
-					 quote_identifier(trigger->tg_trigger->tgname),
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												RelationGetRelationName(rel)))));
+			 errhint("Use cdc_attach(), or drop the trigger \"%s\".",
+					 trigger->tg_trigger->tgname)));
 }
 
 static AttrNumber
