@@ -103,9 +103,9 @@ read_args(FunctionCallInfo fcinfo, CdcAttach *a)
 
 /* ---------- the target, and what is recorded of it ---------- */
 
-/* Open the target of an owner. */
-static Relation
-open_target(Oid relid, LOCKMODE lockmode)
+/* Open a target for its owner, and nobody else. */
+Relation
+cdc_attach_open(Oid relid, LOCKMODE lockmode)
 {
 	Relation	rel = try_relation_open(relid, lockmode);
 
@@ -114,7 +114,6 @@ open_target(Oid relid, LOCKMODE lockmode)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
 	cdc_check_owner(rel);
-	cdc_target_check(rel);
 	return rel;
 }
 
@@ -157,13 +156,6 @@ refuse_change(CdcAttach *a, const char *param)
 			 errhint("Leave it out; to change it, cdc_detach() the target and attach it again.")));
 }
 
-/* Is there a side table from this attachment or an earlier one? */
-static bool
-side_table_exists(const CdcRegistration *reg)
-{
-	return OidIsValid(reg->tombstones) && get_rel_name(reg->tombstones) != NULL;
-}
-
 static void
 decide_home(CdcAttach *a)
 {
@@ -190,13 +182,13 @@ decide_home(CdcAttach *a)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target \"%s\" needs no live view", name),
 				 errdetail("With tombstones in a side table it holds live rows only.")));
-	if (a->side && recorded && !side_table_exists(&a->reg))
+	if (a->side && recorded && !cdc_side_table_exists(&a->reg))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the side table of target \"%s\" is gone", name),
 				 errdetail("Its deletes are no longer remembered."),
 				 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
-	if (!a->side && side_table_exists(&a->reg))
+	if (!a->side && cdc_side_table_exists(&a->reg))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the deletes of target \"%s\" are remembered in a side table", name),
@@ -252,12 +244,14 @@ lock_target(CdcAttach *a)
 {
 	LOCKMODE	lockmode;
 
-	a->rel = open_target(a->relid, AccessShareLock);
+	a->rel = cdc_attach_open(a->relid, AccessShareLock);
+	cdc_target_check(a->rel);
 	survey(a);
 	lockmode = lock_needed(a);
 	relation_close(a->rel, AccessShareLock);
 
-	a->rel = open_target(a->relid, lockmode);
+	a->rel = cdc_attach_open(a->relid, lockmode);
+	cdc_target_check(a->rel);
 	(void) cdc_target_lock(a->relid, ExclusiveLock, false);
 	survey(a);
 	if (lock_needed(a) > lockmode)
@@ -293,7 +287,7 @@ add_what_lacks(CdcAttach *a)
 {
 	Oid			side = InvalidOid;
 
-	if (a->side && side_table_exists(&a->reg))
+	if (a->side && cdc_side_table_exists(&a->reg))
 		side = a->reg.tombstones;
 	else if (a->side)
 		side = cdc_attach_create_side_table(a);

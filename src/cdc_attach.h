@@ -51,12 +51,17 @@ typedef struct CdcAttach
 	CdcGuardStep guard_step;
 } CdcAttach;
 
+/* in cdc_attach.c */
+extern Relation cdc_attach_open(Oid relid, LOCKMODE lockmode);
+
 /* in cdc_attach_ddl.c */
 extern void cdc_ddl(const char *format,...) pg_attribute_printf(1, 2);
 extern char *cdc_quoted_relation(Oid relid);
 extern void cdc_follow_owner(Oid relid, Oid owner);
 extern void cdc_attach_plan_columns(CdcAttach *a);
 extern void cdc_attach_add_columns(CdcAttach *a);
+extern bool cdc_side_table_exists(const CdcRegistration *reg);
+extern bool cdc_is_side_column(const char *name);
 extern Oid	cdc_attach_create_side_table(CdcAttach *a);
 
 /* in cdc_attach_guard.c */

@@ -173,6 +173,20 @@ cdc_attach_add_columns(CdcAttach *a)
 
 /* ---------- the side table ---------- */
 
+/* Is there one, from this attachment or an earlier one? */
+bool
+cdc_side_table_exists(const CdcRegistration *reg)
+{
+	return OidIsValid(reg->tombstones) && get_rel_name(reg->tombstones) != NULL;
+}
+
+/* Is a column of that name no key column of a side table? */
+bool
+cdc_is_side_column(const char *name)
+{
+	return strcmp(name, CDC_SIDE_POSITION) == 0 || strcmp(name, CDC_SIDE_TIME) == 0;
+}
+
 static char *
 collation_name(Oid collation)
 {
@@ -238,7 +252,7 @@ describe_side_table(CdcAttach *a, StringInfo columns, StringInfo index)
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(a->rel), key->attno - 1);
 		const char *name = quote_identifier(key->name);
 
-		if (strcmp(key->name, CDC_SIDE_POSITION) == 0 || strcmp(key->name, CDC_SIDE_TIME) == 0)
+		if (cdc_is_side_column(key->name))
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_COLUMN),
 					 errmsg("key column \"%s\" of target \"%s\" has a name that the side table needs",
