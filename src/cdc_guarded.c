@@ -107,13 +107,14 @@ cdc_guarded_read(CdcGuarded *g, const TriggerData *trigger)
 	Oid			relid = RelationGetRelid(rel);
 	MemoryContext old;
 
-	cdc_registry_read(relid, &reg);
+	/* what needs no judgment passes whatever the snapshot shows */
+	cdc_registry_read_now(relid, &reg);
 	if (!reg.rule.exists)
 	{
 		relid = cdc_registry_attached_ancestor(relid);
 		if (!OidIsValid(relid))
 			refuse_unattached(trigger);
-		cdc_registry_read(relid, &reg);
+		cdc_registry_read_now(relid, &reg);
 		target = table_open(relid, AccessShareLock);
 	}
 	old = MemoryContextSwitchTo(g->context);
@@ -184,6 +185,20 @@ prepare_tombstones(CdcGuarded *g)
 	table_close(side, NoLock);
 }
 
+/* Side table, fence and floor; 40001 where the snapshot shows others. */
+static void
+read_state(CdcGuarded *g)
+{
+	CdcRegistration reg;
+
+	cdc_registry_read(g->target, &reg);
+	if (g->tomb_attno == 0)
+		g->rule.tombstones = reg.tombstones;
+	g->horizon = reg.horizon;
+	g->horizon_cid = GetCurrentCommandId(false);
+	g->horizon_known = true;
+}
+
 /* Make ready to compare keys and to look them up; rel is the trigger's. */
 void
 cdc_guarded_prepare(CdcGuarded *g, Relation rel)
@@ -193,6 +208,7 @@ cdc_guarded_prepare(CdcGuarded *g, Relation rel)
 
 	if (g->prepared)
 		return;
+	read_state(g);
 	old = MemoryContextSwitchTo(g->context);
 	if (g->target != g->table)
 		target = table_open(g->target, AccessShareLock);
@@ -230,17 +246,8 @@ cdc_guarded_lock(CdcGuarded *g)
 const CdcHorizon *
 cdc_guarded_horizon(CdcGuarded *g)
 {
-	CommandId	now = GetCurrentCommandId(false);
-
-	if (!g->horizon_known || g->horizon_cid != now)
-	{
-		CdcRegistration reg;
-
-		cdc_registry_read(g->target, &reg);
-		g->horizon = reg.horizon;
-		g->horizon_cid = now;
-		g->horizon_known = true;
-	}
+	if (!g->horizon_known || g->horizon_cid != GetCurrentCommandId(false))
+		read_state(g);
 	return &g->horizon;
 }
 

@@ -38,7 +38,7 @@ typedef struct CdcGuarded
 
 	/* the rule; from cdc_guarded_read on */
 	Oid			target;			/* attached: the table or an ancestor; 0: not read yet */
-	CdcRule		rule;			/* the law's columns only */
+	CdcRule		rule;			/* the law's columns; the side table once prepared */
 	int			nkeys;
 	AttrNumber *key_attno;		/* in the order of the rule's key columns */
 	int			npos;

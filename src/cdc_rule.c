@@ -318,8 +318,8 @@ merge_tombstone(CdcArgs *args, const CdcRegistration *reg, Relation target)
 }
 
 /*
- * Only what an attached target's law stands on: key, position and tombstone
- * columns and the side table.  Nothing else of *rule is set.
+ * Only the columns that an attached target's law stands on: key, position and
+ * tombstone.  Nothing else of *rule is set.
  */
 void
 cdc_rule_read_law(const CdcRegistration *reg, Relation target, CdcRule *rule)
@@ -331,8 +331,6 @@ cdc_rule_read_law(const CdcRegistration *reg, Relation target, CdcRule *rule)
 	rule->position_columns = recorded_columns(reg, RULE_POSITION_COLUMNS, RULE_POSITION_ATTNUMS,
 											  target);
 	rule->tombstone_column = recorded_tombstone(reg, target);
-	if (rule->tombstone_column == NULL)
-		rule->tombstones = reg->tombstones;
 }
 
 /*
