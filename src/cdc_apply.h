@@ -324,6 +324,7 @@ extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
+extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows);
 extern void cdc_tombstones_close(CdcTarget *target);
 
 /* Assemble a position from column values of the types a position may have. */
