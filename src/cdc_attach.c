@@ -229,9 +229,9 @@ survey(CdcAttach *a)
 static LOCKMODE
 lock_needed(const CdcAttach *a)
 {
-	if (a->add_position != NULL || a->add_tombstone != NULL || a->guard_step == CDC_GUARD_DROP)
+	if (a->add_position != NULL || a->add_tombstone != NULL || a->drop_triggers != NIL)
 		return AccessExclusiveLock;
-	return a->guard_step == CDC_GUARD_CREATE ? ShareRowExclusiveLock : RowExclusiveLock;
+	return a->create_guard ? ShareRowExclusiveLock : RowExclusiveLock;
 }
 
 /*

@@ -49,21 +49,6 @@ find_trigger(Relation rel, const char *name)
 	return NULL;
 }
 
-/* The guard's trigger of that name; a foreign one is refused. */
-static Trigger *
-find_guard(Relation rel, const char *name)
-{
-	Trigger    *trigger = find_trigger(rel, name);
-
-	if (trigger != NULL && trigger->tgfoid != guard_function())
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("target \"%s\" has a trigger \"%s\" that is not the guard's",
-						cdc_relation_name(rel), name),
-				 errhint("Rename that trigger.")));
-	return trigger;
-}
-
 static bool
 is_set(const Trigger *trigger, const char *mode)
 {
@@ -71,11 +56,34 @@ is_set(const Trigger *trigger, const char *mode)
 		trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], mode) == 0;
 }
 
-bool
-cdc_attach_guard_exists(Relation rel)
+/* Names of the guard's triggers on a table. */
+List *
+cdc_attach_guard_triggers(Relation rel)
 {
-	return find_guard(rel, CDC_GUARD_TRIGGER) != NULL ||
-		find_guard(rel, CDC_GUARD_TRUNCATE_TRIGGER) != NULL;
+	static const char *const names[] = {CDC_GUARD_TRIGGER, CDC_GUARD_TRUNCATE_TRIGGER};
+	List	   *found = NIL;
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		Trigger    *trigger = find_trigger(rel, names[i]);
+
+		if (trigger != NULL && trigger->tgfoid == guard_function())
+			found = lappend(found, pstrdup(names[i]));
+	}
+	return found;
+}
+
+/* A trigger that is somebody's own would be replaced. */
+static void
+check_name(Relation rel, const Trigger *trigger)
+{
+	if (trigger == NULL || trigger->tgfoid == guard_function())
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("target \"%s\" has a trigger \"%s\" that is not the guard's",
+					cdc_relation_name(rel), trigger->tgname),
+			 errhint("Rename that trigger.")));
 }
 
 /* ---------- foreign keys that write ---------- */
@@ -142,22 +150,23 @@ refuse_writing_foreign_keys(Relation rel)
 void
 cdc_attach_plan_guard(CdcAttach *a)
 {
-	Trigger    *row = find_guard(a->rel, CDC_GUARD_TRIGGER);
-	Trigger    *truncate = find_guard(a->rel, CDC_GUARD_TRUNCATE_TRIGGER);
+	Trigger    *row = find_trigger(a->rel, CDC_GUARD_TRIGGER);
+	Trigger    *truncate = find_trigger(a->rel, CDC_GUARD_TRUNCATE_TRIGGER);
 
-	a->guard_step = CDC_GUARD_LEAVE;
+	a->create_guard = false;
+	a->drop_triggers = NIL;
 	if (a->guard == NULL)
 		return;
 	if (strcmp(a->guard, "off") == 0)
 	{
-		if (row != NULL || truncate != NULL)
-			a->guard_step = CDC_GUARD_DROP;
+		a->drop_triggers = cdc_attach_guard_triggers(a->rel);
 		return;
 	}
+	check_name(a->rel, row);
+	check_name(a->rel, truncate);
 	if (strcmp(a->guard, "skip") == 0)
 		refuse_writing_foreign_keys(a->rel);
-	if (!is_set(row, a->guard) || !is_set(truncate, a->guard))
-		a->guard_step = CDC_GUARD_CREATE;
+	a->create_guard = !is_set(row, a->guard) || !is_set(truncate, a->guard);
 }
 
 static void
@@ -176,20 +185,18 @@ create_trigger(CdcAttach *a, const char *name, const char *events)
 void
 cdc_attach_set_guard(CdcAttach *a)
 {
-	if (a->guard_step == CDC_GUARD_DROP)
-		cdc_attach_drop_guard(a->relid);
-	if (a->guard_step != CDC_GUARD_CREATE)
+	cdc_attach_drop_triggers(a->relid, a->drop_triggers);
+	if (!a->create_guard)
 		return;
 	create_trigger(a, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
 	create_trigger(a, CDC_GUARD_TRUNCATE_TRIGGER, "BEFORE TRUNCATE");
 }
 
-/* Drop those that exist. */
 void
-cdc_attach_drop_guard(Oid relid)
+cdc_attach_drop_triggers(Oid relid, List *names)
 {
-	char	   *table = cdc_quoted_relation(relid);
+	ListCell   *lc;
 
-	cdc_ddl("DROP TRIGGER IF EXISTS " CDC_GUARD_TRIGGER " ON %s", table);
-	cdc_ddl("DROP TRIGGER IF EXISTS " CDC_GUARD_TRUNCATE_TRIGGER " ON %s", table);
+	foreach(lc, names)
+		cdc_ddl("DROP TRIGGER %s ON %s", (char *) lfirst(lc), cdc_quoted_relation(relid));
 }

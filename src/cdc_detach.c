@@ -57,18 +57,27 @@ forget_tombstones(const CdcRegistration *reg)
 	if (reg->rule.exists && !reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
 		delete_dead_rows(reg);
 	else if (cdc_side_table_exists(reg))
+	{
+		if (!cdc_is_side_shaped(reg->tombstones) ||
+			cdc_owner_of(reg->tombstones) != cdc_owner_of(reg->target))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" is not a side table of the owner of target \"%s\"",
+							get_rel_name(reg->tombstones), get_rel_name(reg->target)),
+					 errhint("Drop it by hand if it is to go.")));
 		cdc_ddl("DROP TABLE %s", cdc_quoted_relation(reg->tombstones));
+	}
 }
 
 static void
 detach(Oid relid, bool drop_tombstones)
 {
 	Relation	rel = cdc_attach_open(relid, AccessShareLock);
-	bool		guarded = cdc_attach_guard_exists(rel);
+	List	   *triggers = cdc_attach_guard_triggers(rel);
 	CdcRegistration reg;
 
 	relation_close(rel, AccessShareLock);
-	rel = cdc_attach_open(relid, guarded ? AccessExclusiveLock : RowExclusiveLock);
+	rel = cdc_attach_open(relid, triggers != NIL ? AccessExclusiveLock : RowExclusiveLock);
 	(void) cdc_target_lock(relid, ExclusiveLock, false);
 	cdc_registry_read(relid, &reg);
 	if (!reg.rule.exists && !(drop_tombstones && cdc_side_table_exists(&reg)))
@@ -80,10 +89,9 @@ detach(Oid relid, bool drop_tombstones)
 		cdc_target_check(rel);
 
 	/* dropping a trigger wants the table for itself; its lock stays with us */
-	guarded = cdc_attach_guard_exists(rel);
+	triggers = cdc_attach_guard_triggers(rel);
 	relation_close(rel, NoLock);
-	if (guarded)
-		cdc_attach_drop_guard(relid);
+	cdc_attach_drop_triggers(relid, triggers);
 	if (drop_tombstones)
 		forget_tombstones(&reg);
 
