@@ -43,7 +43,7 @@ typedef struct CdcAttach
 	/* what is to be done */
 	const char *add_position;	/* column to add, or NULL */
 	const char *add_tombstone;
-	List	   *drop_triggers;	/* names of the guard's */
+	bool		drop_guard;		/* its triggers */
 	bool		create_guard;
 } CdcAttach;
 
@@ -65,8 +65,8 @@ extern Oid	cdc_attach_create_side_table(CdcAttach *a);
 /* in cdc_attach_guard.c */
 extern void cdc_attach_plan_guard(CdcAttach *a);
 extern void cdc_attach_set_guard(CdcAttach *a);
-extern List *cdc_attach_guard_triggers(Relation rel);
-extern void cdc_attach_drop_triggers(Oid relid, List *names);
+extern bool cdc_attach_guard_exists(Relation rel);
+extern void cdc_attach_drop_guard(Oid relid);
 
 /* in cdc_attach_record.c */
 extern void cdc_attach_record(CdcAttach *a, Oid live_view);

@@ -56,33 +56,25 @@ is_set(const Trigger *trigger, const char *mode)
 		trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], mode) == 0;
 }
 
-/* Names of the guard's triggers on a table. */
-List *
-cdc_attach_guard_triggers(Relation rel)
+/* The guard's trigger of that name, or NULL; one of somebody's own does not count. */
+static Trigger *
+find_guard(Relation rel, const char *name)
 {
-	static const char *const names[] = {CDC_GUARD_TRIGGER, CDC_GUARD_TRUNCATE_TRIGGER};
-	List	   *found = NIL;
+	Trigger    *trigger = find_trigger(rel, name);
 
-	for (int i = 0; i < lengthof(names); i++)
-	{
-		Trigger    *trigger = find_trigger(rel, names[i]);
-
-		if (trigger != NULL && trigger->tgfoid == guard_function())
-			found = lappend(found, pstrdup(names[i]));
-	}
-	return found;
+	return trigger != NULL && trigger->tgfoid == guard_function() ? trigger : NULL;
 }
 
 /* A trigger that is somebody's own would be replaced. */
 static void
-check_name(Relation rel, const Trigger *trigger)
+check_name(Relation rel, const char *name)
 {
-	if (trigger == NULL || trigger->tgfoid == guard_function())
+	if (find_trigger(rel, name) == NULL || find_guard(rel, name) != NULL)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_DUPLICATE_OBJECT),
-			 errmsg("target \"%s\" has a trigger \"%s\" that is not the guard's",
-					cdc_relation_name(rel), trigger->tgname),
+			 errmsg("table \"%s\" has a trigger \"%s\" that is not the guard's",
+					cdc_relation_name(rel), name),
 			 errhint("Rename that trigger.")));
 }
 
@@ -146,33 +138,85 @@ refuse_writing_foreign_keys(Relation rel)
 
 /* ---------- the triggers ---------- */
 
+/*
+ * The target and its partitions that are tables.  Row triggers of a
+ * partitioned table are cloned to its partitions; those on TRUNCATE are not,
+ * so each gets its own.
+ */
+static List *
+truncatable(Oid relid)
+{
+	List	   *members = find_all_inheritors(relid, AccessShareLock, NULL);
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, members)
+	{
+		char		kind = get_rel_relkind(lfirst_oid(lc));
+
+		if (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE)
+			tables = lappend_oid(tables, lfirst_oid(lc));
+	}
+	return tables;
+}
+
+/* Does every table that can be truncated have its trigger?  *any: does one? */
+static bool
+truncate_is_set(Oid relid, const char *mode, bool *any)
+{
+	bool		all = true;
+	List	   *tables = truncatable(relid);
+	ListCell   *lc;
+
+	*any = false;
+	foreach(lc, tables)
+	{
+		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+		Trigger    *trigger = find_guard(rel, CDC_GUARD_TRUNCATE_TRIGGER);
+
+		*any |= trigger != NULL;
+		if (mode != NULL)
+			check_name(rel, CDC_GUARD_TRUNCATE_TRIGGER);
+		all &= mode != NULL && is_set(trigger, mode);
+		table_close(rel, NoLock);
+	}
+	return all;
+}
+
+bool
+cdc_attach_guard_exists(Relation rel)
+{
+	bool		any;
+
+	(void) truncate_is_set(RelationGetRelid(rel), NULL, &any);
+	return any || find_guard(rel, CDC_GUARD_TRIGGER) != NULL;
+}
+
 /* What must be done to the triggers. */
 void
 cdc_attach_plan_guard(CdcAttach *a)
 {
-	Trigger    *row = find_trigger(a->rel, CDC_GUARD_TRIGGER);
-	Trigger    *truncate = find_trigger(a->rel, CDC_GUARD_TRUNCATE_TRIGGER);
+	bool		any;
 
-	a->create_guard = false;
-	a->drop_triggers = NIL;
+	a->create_guard = a->drop_guard = false;
 	if (a->guard == NULL)
 		return;
 	if (strcmp(a->guard, "off") == 0)
 	{
-		a->drop_triggers = cdc_attach_guard_triggers(a->rel);
+		a->drop_guard = cdc_attach_guard_exists(a->rel);
 		return;
 	}
-	check_name(a->rel, row);
-	check_name(a->rel, truncate);
+	check_name(a->rel, CDC_GUARD_TRIGGER);
 	if (strcmp(a->guard, "skip") == 0)
 		refuse_writing_foreign_keys(a->rel);
-	a->create_guard = !is_set(row, a->guard) || !is_set(truncate, a->guard);
+	a->create_guard = !truncate_is_set(a->relid, a->guard, &any) ||
+		!is_set(find_guard(a->rel, CDC_GUARD_TRIGGER), a->guard);
 }
 
 static void
-create_trigger(CdcAttach *a, const char *name, const char *events)
+create_trigger(CdcAttach *a, Oid relid, const char *name, const char *events)
 {
-	char	   *table = cdc_quoted_relation(a->relid);
+	char	   *table = cdc_quoted_relation(relid);
 
 	cdc_ddl("CREATE OR REPLACE TRIGGER %s %s ON %s FOR EACH %s EXECUTE FUNCTION %s(%s)",
 			name, events, table, strcmp(name, CDC_GUARD_TRIGGER) == 0 ? "ROW" : "STATEMENT",
@@ -185,18 +229,38 @@ create_trigger(CdcAttach *a, const char *name, const char *events)
 void
 cdc_attach_set_guard(CdcAttach *a)
 {
-	cdc_attach_drop_triggers(a->relid, a->drop_triggers);
-	if (!a->create_guard)
-		return;
-	create_trigger(a, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
-	create_trigger(a, CDC_GUARD_TRUNCATE_TRIGGER, "BEFORE TRUNCATE");
-}
-
-void
-cdc_attach_drop_triggers(Oid relid, List *names)
-{
+	List	   *tables;
 	ListCell   *lc;
 
-	foreach(lc, names)
-		cdc_ddl("DROP TRIGGER %s ON %s", (char *) lfirst(lc), cdc_quoted_relation(relid));
+	if (a->drop_guard)
+		cdc_attach_drop_guard(a->relid);
+	if (!a->create_guard)
+		return;
+	create_trigger(a, a->relid, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
+	tables = truncatable(a->relid);
+	foreach(lc, tables)
+		create_trigger(a, lfirst_oid(lc), CDC_GUARD_TRUNCATE_TRIGGER, "BEFORE TRUNCATE");
+}
+
+static void
+drop_trigger(Oid relid, const char *name)
+{
+	Relation	rel = table_open(relid, NoLock);
+	bool		exists = find_guard(rel, name) != NULL;
+
+	table_close(rel, NoLock);
+	if (exists)
+		cdc_ddl("DROP TRIGGER %s ON %s", name, cdc_quoted_relation(relid));
+}
+
+/* Drop those that exist. */
+void
+cdc_attach_drop_guard(Oid relid)
+{
+	List	   *tables = truncatable(relid);
+	ListCell   *lc;
+
+	drop_trigger(relid, CDC_GUARD_TRIGGER);
+	foreach(lc, tables)
+		drop_trigger(lfirst_oid(lc), CDC_GUARD_TRUNCATE_TRIGGER);
 }

@@ -73,11 +73,11 @@ static void
 detach(Oid relid, bool drop_tombstones)
 {
 	Relation	rel = cdc_attach_open(relid, AccessShareLock);
-	List	   *triggers = cdc_attach_guard_triggers(rel);
+	bool		guarded = cdc_attach_guard_exists(rel);
 	CdcRegistration reg;
 
 	relation_close(rel, AccessShareLock);
-	rel = cdc_attach_open(relid, triggers != NIL ? AccessExclusiveLock : RowExclusiveLock);
+	rel = cdc_attach_open(relid, guarded ? AccessExclusiveLock : RowExclusiveLock);
 	(void) cdc_target_lock(relid, ExclusiveLock, false);
 	cdc_registry_read(relid, &reg);
 	if (!reg.rule.exists && !(drop_tombstones && cdc_side_table_exists(&reg)))
@@ -89,9 +89,10 @@ detach(Oid relid, bool drop_tombstones)
 		cdc_target_check(rel);
 
 	/* dropping a trigger wants the table for itself; its lock stays with us */
-	triggers = cdc_attach_guard_triggers(rel);
+	guarded = cdc_attach_guard_exists(rel);
 	relation_close(rel, NoLock);
-	cdc_attach_drop_triggers(relid, triggers);
+	if (guarded)
+		cdc_attach_drop_guard(relid);
 	if (drop_tombstones)
 		forget_tombstones(&reg);
 
