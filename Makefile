@@ -26,15 +26,23 @@ OBJS         = src/cdc_module.o \
                src/cdc_read.o \
                src/cdc_chain.o \
                src/cdc_fold.o \
+               src/cdc_spill.o \
                src/cdc_image.o \
                src/cdc_write.o \
                src/cdc_row.o \
                src/cdc_notice.o \
                src/cdc_report.o \
                src/cdc_fence.o \
-               src/cdc_guard.o \
+               src/cdc_guard.o src/cdc_guarded.o src/cdc_exempt.o \
                src/cdc_registry.o \
-               src/cdc_apply.o
+               src/cdc_apply.o \
+               src/cdc_attach.o \
+               src/cdc_attach_ddl.o \
+               src/cdc_attach_guard.o \
+               src/cdc_attach_record.o \
+               src/cdc_live_view.o \
+               src/cdc_detach.o \
+               src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
 DATA_built   = sql/$(EXTENSION)--$(EXTVERSION).sql

@@ -143,15 +143,23 @@ read_rule(CdcApply *apply)
 {
 	const char *name = cdc_relation_name(apply->target_rel);
 	CdcRegistration *reg = &apply->reg;
-	Oid			ancestor;
+	Oid			other;
 
 	cdc_registry_read(RelationGetRelid(apply->target_rel), reg);
-	if (!reg->rule.exists &&
-		OidIsValid(ancestor = cdc_registry_attached_ancestor(RelationGetRelid(apply->target_rel))))
+	other = cdc_registry_attached_ancestor(RelationGetRelid(apply->target_rel));
+	if (OidIsValid(other))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is a partition of an attached table", name),
-				 errhint("Apply to \"%s\".", get_rel_name(ancestor))));
+				 errhint("Apply to \"%s\".", get_rel_name(other))));
+	other = cdc_registry_attached_partition(RelationGetRelid(apply->target_rel));
+	if (OidIsValid(other))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("partition \"%s\" of target \"%s\" is attached by itself",
+						get_rel_name(other), name),
+				 errdetail("Its tombstones and its fence would be passed by."),
+				 errhint("Apply to its partitions, or cdc_detach() them.")));
 	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
 }
 
@@ -168,21 +176,16 @@ open_staging(CdcApply *apply)
 				 errhint("Name the relation that holds the events: cdc_apply('target', 'staging').")));
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
-	switch (apply->staging_rel->rd_rel->relkind)
-	{
-		case RELKIND_RELATION:
-		case RELKIND_PARTITIONED_TABLE:
-		case RELKIND_VIEW:
-		case RELKIND_MATVIEW:
-		case RELKIND_FOREIGN_TABLE:
-			break;
-		default:
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("staging \"%s\" cannot be read",
-							cdc_relation_name(apply->staging_rel)),
-					 errdetail("Staging is a table, view, materialized view or foreign table.")));
-	}
+	cdc_staging_check(apply->staging_rel);
+	/* what was recorded is not to be read with the caller's search_path */
+	if (apply->rule.recorded_position)
+		apply->rule.staging_position = cdc_expr_localize(apply->staging_rel,
+														 apply->rule.staging_position,
+														 "staging_position");
+	if (apply->rule.recorded_filter)
+		apply->rule.staging_filter = cdc_expr_localize(apply->staging_rel,
+													   apply->rule.staging_filter,
+													   "staging_filter");
 	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 

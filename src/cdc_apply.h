@@ -205,6 +205,8 @@ extern void cdc_rule_read(const CdcArgs *args, CdcRule *rule);
 extern void cdc_rule_merge(CdcArgs *args, const struct CdcRegistration *reg, Relation target);
 extern void cdc_rule_complete(CdcArgs *args, const struct CdcRegistration *reg, Relation target,
 							  CdcRule *rule);
+extern void cdc_rule_read_law(const struct CdcRegistration *reg, Relation target, CdcRule *rule);
+extern void cdc_refuse_lost_side_table(const char *target);
 extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, bool missing_ok);
 
 /* ---------- the target (cdc_target.c) ---------- */
@@ -221,6 +223,7 @@ typedef struct CdcKey
 	Oid			collation;		/* of the index column */
 	FmgrInfo	equal;
 	Oid			equal_proc;
+	Oid			sort_op;		/* that brings keys into the index's order */
 	FmgrInfo	hash;			/* fn_oid invalid: see hash_image */
 	bool		hash_image;		/* no hash function, but equal is equal bytes */
 	SortSupportData sort;
@@ -315,11 +318,13 @@ extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnul
 
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
+extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
 extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
+extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows);
 extern void cdc_tombstones_close(CdcTarget *target);
 
 /* Assemble a position from column values of the types a position may have. */
@@ -382,12 +387,18 @@ typedef struct CdcColumns
 	Bitmapset  *used;			/* staging attributes that expressions use */
 } CdcColumns;
 
+extern void cdc_staging_check(Relation staging);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
 extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,
 							const CdcRule *rule);
 extern Oid	cdc_columns_expression(Relation staging, const char *text, const char *param,
 								   Bitmapset **used);
+extern void cdc_columns_check_tombstone(Relation staging, const char *tombstone,
+										const CdcRule *rule);
+extern void cdc_expr_check(const char *text, const char *param);
+extern char *cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type);
+extern char *cdc_expr_localize(Relation staging, const char *text, const char *param);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
 
 /* ---------- values that are not carried (cdc_gap.c) ---------- */
@@ -411,6 +422,7 @@ typedef struct CdcOps CdcOps;
 extern CdcOps *cdc_ops_create(Jsonb *op_map, Oid type);
 extern CdcOp cdc_op_decode(CdcOps *ops, Datum value);
 extern CdcOp cdc_op_from_text(CdcOps *ops, const char *text, int len);
+extern CdcOp cdc_op_default(CdcOps *ops, const char *default_op);
 extern char *cdc_op_text(CdcOps *ops, Datum value);
 
 /* ---------- events (cdc_fold.c) ---------- */
@@ -465,6 +477,7 @@ typedef struct CdcIncoming
 	const uint8 *gaps;			/* bitmap, or NULL when all is carried */
 	Datum	   *values;			/* by event_desc */
 	bool	   *isnull;
+	MinimalTuple tuple;			/* they are in this already, or NULL */
 } CdcIncoming;
 
 typedef struct CdcFold CdcFold;
@@ -472,7 +485,10 @@ typedef struct CdcFold CdcFold;
 extern CdcFold *cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
 extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
-extern CdcEvent **cdc_fold_winners(CdcFold *fold, int64 *count);
+extern void cdc_fold_finish(CdcFold *fold);
+extern void cdc_fold_rewind(CdcFold *fold);
+extern CdcEvent *cdc_fold_next(CdcFold *fold);
+extern void cdc_fold_end(CdcFold *fold);
 extern int64 cdc_fold_counted(CdcFold *fold);
 extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isnull);
 

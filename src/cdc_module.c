@@ -23,6 +23,7 @@
  *	cdc_gap			values that an event does not carry
  *	cdc_read		staging read: rows become events
  *	cdc_fold		one winner per key of a batch
+ *	cdc_spill		the fold beyond memory: events sorted by key on disk
  *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
  *	cdc_tombstone	the side table: deletes remembered outside of the target
@@ -30,16 +31,24 @@
  *	cdc_row			one row written, as by an ordinary statement
  *	cdc_notice		what a call warns of
  *	cdc_guard		the trigger that refuses what the law would not write
+ *	cdc_guarded		the table it fires for: rule, what is stored for a key
+ *	cdc_exempt		how the extension's own writes get past it
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
  *	cdc_fence		truncate events; purging, fences, floors, epochs
- *	cdc_attach		attaching and detaching
+ *	cdc_attach		a target's rule checked and recorded; what it lacks is added
+ *					(cdc_attach_ddl, cdc_attach_guard, cdc_attach_record)
+ *	cdc_live_view	the view of a target's live rows
+ *	cdc_detach		the rule forgotten
+ *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
  * Calls go one way: apply -> rule registry target home column read fold write
- * fence report; attach fence guard -> rule registry target; read -> op gap fold
- * column; write -> home law image row notice; row -> tombstone; image -> home
- * fold column; everything -> position; position -> postgres.h.
+ * fence report; attach detach follow fence -> rule registry target exempt;
+ * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
+ * read -> op gap fold column; write -> home law image row notice; row ->
+ * tombstone; image -> home fold column; everything -> position; position ->
+ * postgres.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,6 +58,7 @@
 #include "utils/guc.h"
 
 #include "cdc_compat.h"
+#include "cdc_fold.h"
 #include "cdc_guard.h"
 
 CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);
@@ -68,5 +78,17 @@ _PG_init(void)
 							 NULL,
 							 NULL,
 							 NULL);
+	DefineCustomIntVariable("cdc_precedence.debug_fold_events",
+							"Spills the events kept of a batch to disk after so many of them.",
+							"0 spills when they take more memory than work_mem * hash_mem_multiplier. For tests.",
+							&cdc_debug_fold_events,
+							0,
+							0,
+							INT_MAX,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE,
+							NULL,
+							NULL,
+							NULL);
 	MarkGUCPrefixReserved("cdc_precedence");
 }
