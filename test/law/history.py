@@ -382,7 +382,9 @@ class History:
             if self.noise and r.random() < 0.3:
                 self.noise_event()
             last_pos = self.last
-            if r.random() < 0.5:
+            # A snapshot may know more than its position says, but then it is no
+            # place to look for what an event did not carry.
+            if r.random() < 0.5 and self.mode == 'full':
                 last_pos = last_pos[:2] + ([0, 0] if L.pos != 'num' else [last_pos[2], 0])
         self.source = rows
 

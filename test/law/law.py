@@ -331,7 +331,7 @@ class Bench:
                         plain = calls[:n] + [dict(calls[n], **{flag: False})] + calls[n + 1:]
                         if fails(plain):
                             calls = plain
-            if sum(len(c['e']) + len(c['acts']) for c in calls) + len(calls) == before:
+            if sum(len(c['e']) + len(c.get('acts', ())) for c in calls) + len(calls) == before:
                 break
         first = reduce(d['first'], lambda f: fails(calls, f))
         return dict(d, calls=calls, source=None, first=first)
@@ -393,13 +393,13 @@ def self_contained(h, d, wrong):
     out.append(home['attach'])
     for n, (c, t) in enumerate(zip(d['calls'], trace), 1):
         out.append('\n-- Call %d' % n)
-        for a, answer in zip(c['acts'], t['acts']):
+        out.append('DELETE FROM staging;')
+        for a, answer in zip(c.get('acts', ()), t['acts']):
             text = a['raw'][home['name']]
             out.append(ACT % {'n': n, 'text': text, 'into': '' if 'statements' in a else ' INTO got',
                               'refused': lit(answer.get('refused')), 'want': lit(answer.get('want'))})
         if c['bump']:
             out.append(home['bump'] + ';')
-        out.append('DELETE FROM staging;')
         if d['decoys']:
             out.append("INSERT INTO staging (op) SELECT '9' FROM generate_series(1, %d);" % d['decoys'])
         for e, f in zip(c['e'], c['f']):
