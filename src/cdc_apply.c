@@ -75,14 +75,15 @@ open_relation(Oid relid, LOCKMODE lockmode)
 }
 
 /*
- * Look at the target and take its apply lock before any table lock is kept,
- * so that who waits for the lock stands in nobody's way.  False: another
- * apply holds it, and the call does not wait.
+ * Open the target and take its apply lock, in this order, which is also that
+ * of a hand writer under the guard.  NULL: another apply holds it, and the
+ * call does not wait.
  */
-static bool
+static Relation
 lock_target(Oid relid, bool dry_run, bool nowait)
 {
-	Relation	rel = open_relation(relid, AccessShareLock);
+	LOCKMODE	lockmode = dry_run ? AccessShareLock : RowExclusiveLock;
+	Relation	rel = open_relation(relid, lockmode);
 
 	cdc_target_check(rel);
 	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
@@ -90,8 +91,10 @@ lock_target(Oid relid, bool dry_run, bool nowait)
 								  ACLMASK_ANY) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
 					   RelationGetRelationName(rel));
-	relation_close(rel, AccessShareLock);
-	return dry_run || cdc_target_lock(relid, ExclusiveLock, nowait);
+	if (dry_run || cdc_target_lock(relid, ExclusiveLock, nowait))
+		return rel;
+	relation_close(rel, lockmode);
+	return NULL;
 }
 
 /* A target with a lineage takes positions of that log only. */
@@ -100,6 +103,9 @@ check_lineage(CdcApply *apply, const char *target)
 {
 	const char *recorded = apply->reg.lineage;
 	const char *declared = apply->rule.lineage;
+	const char *qualified =
+		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
+								   RelationGetRelationName(apply->target_rel));
 	Oid			staging;
 
 	if (declared != NULL && !apply->rule.attached)
@@ -115,8 +121,8 @@ check_lineage(CdcApply *apply, const char *target)
 				 recorded == NULL ? errdetail("The target has no lineage.") :
 				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
 				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
-				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch('%s', %s).",
-						 target, quote_literal_cstr(declared))));
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch(%s, %s).",
+						 quote_literal_cstr(qualified), quote_literal_cstr(declared))));
 	if (declared != NULL || recorded == NULL || !apply->rule.attached)
 		return;
 	staging = cdc_rule_recorded_staging(&apply->reg, true);
@@ -199,10 +205,9 @@ open_relations(CdcApply *apply)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
 	relid = DatumGetObjectId(args->values[CDC_ARG_TARGET]);
-	if (!lock_target(relid, dry_run, nowait))
+	apply->target_rel = lock_target(relid, dry_run, nowait);
+	if (apply->target_rel == NULL)
 		return false;
-	apply->target_rel = open_relation(relid, dry_run ? AccessShareLock : RowExclusiveLock);
-	cdc_target_check(apply->target_rel);
 	read_rule(apply);
 	open_staging(apply);
 	return true;

@@ -148,7 +148,46 @@ query_position(const char *sql, int nargs, Oid type, Datum value, CdcPos *pos)
 	SPI_finish();
 }
 
+/* Does a query find a row at the latest snapshot? */
+static bool
+any_row(const char *sql, int nargs, Oid *types, Datum *values)
+{
+	bool		found;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	SPI_connect();
+	if (SPI_execute_with_args(sql, nargs, types, values, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not run \"%s\"", sql);
+	found = SPI_processed > 0;
+	SPI_finish();
+	PopActiveSnapshot();
+	return found;
+}
+
 /* ---------- truncate events ---------- */
+
+/* What marks a row as deleted at parameter 1; parameters from *n on are added. */
+static char *
+mark_dead(const CdcTarget *target, const CdcPos *pos, int *n, Oid *types, Datum *values)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "%s = %s", column_name(target, target->tomb_attno),
+					 target->tomb_time ? "pg_catalog.now()" : "true");
+	if (target->pos_single)
+	{
+		appendStringInfo(&s, ", %s = $1", column_name(target, target->pos_attno[0]));
+		return s.data;
+	}
+	cdc_position_to_columns(target, pos->bytes, pos->len, values + *n);
+	for (int i = 0; i < target->npos; i++)
+	{
+		types[(*n)++] = target->pos_type[i];
+		appendStringInfo(&s, ", %s = $%d", column_name(target, target->pos_attno[i]), *n);
+	}
+	return s.data;
+}
 
 /*
  * Kill every row at or below a position: marked as deleted there in the row
@@ -157,36 +196,32 @@ query_position(const char *sql, int nargs, Oid type, Datum value, CdcPos *pos)
 void
 cdc_truncate_rows(const CdcTarget *target, const CdcPos *pos)
 {
+	char	   *name = qualified(target->relid);
 	char	   *where = not_above(position_expression(target));
 	Oid			types[1 + CDC_POSITION_MAX_PARTS];
 	Datum		values[1 + CDC_POSITION_MAX_PARTS];
-	StringInfoData sql;
+	char	   *sql;
 	int			n = 1;
 
 	types[0] = cdc_position_type();
 	values[0] = cdc_value_from_bytes(pos->bytes, pos->len);
-	initStringInfo(&sql);
 	if (target->tomb_attno == 0)
-		appendStringInfo(&sql, "DELETE FROM %s WHERE %s", qualified(target->relid), where);
+		sql = psprintf("DELETE FROM %s WHERE %s", name, where);
 	else
 	{
-		appendStringInfo(&sql, "UPDATE %s SET %s = %s", qualified(target->relid),
-						 column_name(target, target->tomb_attno),
-						 target->tomb_time ? "pg_catalog.now()" : "true");
-		if (target->pos_single)
-			appendStringInfo(&sql, ", %s = $1", column_name(target, target->pos_attno[0]));
-		else
-		{
-			cdc_position_to_columns(target, pos->bytes, pos->len, values + 1);
-			for (int i = 0; i < target->npos; i++)
-			{
-				types[n++] = target->pos_type[i];
-				appendStringInfo(&sql, ", %s = $%d", column_name(target, target->pos_attno[i]), n);
-			}
-		}
-		appendStringInfo(&sql, " WHERE %s AND NOT (%s)", where, dead_expression(target));
+		where = psprintf("%s AND NOT (%s)", where, dead_expression(target));
+		sql = psprintf("UPDATE %s SET %s WHERE %s", name, mark_dead(target, pos, &n, types, values),
+					   where);
 	}
-	(void) run_statement(target->relid, sql.data, n, types, values);
+	(void) run_statement(target->relid, sql, n, types, values);
+
+	/* rows that the transaction's snapshot does not show were not reached */
+	if (IsolationUsesXactSnapshot())
+	{
+		CommandCounterIncrement();
+		if (any_row(psprintf("SELECT FROM %s WHERE %s LIMIT 1", name, where), 1, types, values))
+			cdc_refuse_concurrent();
+	}
 }
 
 /* ---------- an attached target of the caller ---------- */
@@ -205,19 +240,14 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
 	relid = PG_GETARG_OID(0);
-	owned->rel = try_table_open(relid, AccessShareLock);
+	owned->rel = try_table_open(relid, RowExclusiveLock);
 	if (owned->rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
 	cdc_target_check(owned->rel);
 	cdc_check_owner(owned->rel);
-	/* as an apply does: wait for the apply lock without standing in the way */
-	table_close(owned->rel, AccessShareLock);
 	(void) cdc_target_lock(relid, ExclusiveLock, false);
-	owned->rel = table_open(relid, RowExclusiveLock);
-	cdc_target_check(owned->rel);
-	cdc_check_owner(owned->rel);
 
 	cdc_registry_read(relid, &owned->reg);
 	if (!owned->reg.rule.exists)
@@ -285,7 +315,7 @@ position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than,
 				 errhint("Give up_to, a position at or below which no change is still to come.")));
 	query_position(psprintf("SELECT %s.max(p) FROM (SELECT %s AS p FROM %s WHERE %s) AS t "
 							"WHERE coalesce(p OPERATOR(%s.<) (SELECT %s.min(%s) FROM %s WHERE %s AND "
-							"%s OPERATOR(pg_catalog.>) pg_catalog.now() OPERATOR(pg_catalog.-) $1), true)",
+							"%s OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) $1)), true)",
 							schema, graves->position, qualified(graves->relid), graves->where, schema,
 							schema, graves->position, qualified(graves->relid), graves->where,
 							graves->time),
@@ -438,13 +468,10 @@ static void
 check_staging_empty(CdcOwned *owned)
 {
 	Oid			staging = cdc_rule_recorded_staging(&owned->reg, true);
-	int64		rows;
 
 	if (!OidIsValid(staging))
 		return;
-	rows = run_statement(InvalidOid, psprintf("SELECT FROM %s LIMIT 1", qualified(staging)), 0, NULL,
-						 NULL);
-	if (rows > 0)
+	if (any_row(psprintf("SELECT FROM %s LIMIT 1", qualified(staging)), 0, NULL, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("staging \"%s\" of target \"%s\" still holds rows",

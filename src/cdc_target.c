@@ -383,9 +383,9 @@ describe_tombstone(CdcTarget *target, const CdcRule *rule)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" has no place for tombstones", target->name),
 				 errdetail("A delete that is not remembered lets an older event bring the row back."),
-				 errhint("ALTER TABLE %s ADD COLUMN deleted boolean NOT NULL DEFAULT false; or name the column in tombstone_column.",
-						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
-													RelationGetRelationName(target->rel)))));
+				 errhint("SELECT cdc_attach(%s) gives it a side table; or add a column deleted boolean NOT NULL DEFAULT false, or name the column in tombstone_column.",
+						 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
+																	   RelationGetRelationName(target->rel))))));
 	type = getBaseType(get_atttype(target->relid, attno));
 	if (type != BOOLOID && type != TIMESTAMPTZOID)
 		ereport(ERROR,
