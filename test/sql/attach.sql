@@ -192,6 +192,14 @@ SET search_path = attach_evil, attach, public;
 SELECT expect('the function that was meant', counts(r) || ' ' || high_position, 'inserted=1 1/1:6') FROM cdc_apply('full_rule') r;
 SET search_path = attach, public;
 DROP SCHEMA attach_evil CASCADE;
+-- a temporary one
+CREATE TEMP TABLE passing_event (op text, id int, source_position cdc_position);
+CREATE TABLE by_temp (id int PRIMARY KEY);
+SELECT cdc_attach('by_temp', 'passing_event');
+SELECT expect('recorded without its number', staging, 'pg_temp.passing_event') FROM cdc_targets WHERE target = 'by_temp'::regclass;
+DROP TABLE passing_event;
+CREATE TEMP TABLE passing_event AS SELECT 'c' AS op, 1 AS id, cdc_position '1/1' AS source_position;
+SELECT expect('found again', counts(r), 'inserted=1') FROM cdc_apply('by_temp') r;
 -- none attached
 CREATE TABLE bare (id int PRIMARY KEY, v text);
 SELECT cdc_attach('bare');

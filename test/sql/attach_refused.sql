@@ -154,6 +154,12 @@ SELECT cdc_attach('q_b', 'pe');
 ALTER TABLE q ATTACH PARTITION q_b FOR VALUES IN ('b');
 SELECT refused('a partition that came attached', $$SELECT * FROM cdc_apply('q_b', 'pe')$$, '55000', 'q', 'h');
 
+-- a partition has the columns of its parent, which is told
+CREATE TABLE lp (id int, r text, v text, PRIMARY KEY (id, r)) PARTITION BY LIST (r);
+CREATE TABLE lp_a PARTITION OF lp FOR VALUES IN ('a');
+SELECT attach_refused('a partition without a position', 'lp_a', '''pe''', '42809|55000', 'source_position', 'h');
+SELECT attach_refused('a partition without a flag', 'p_bc', '''pe'', tombstones => ''row''', '42809|55000', 'deleted', 'h', false);
+
 --
 -- What does not change by a repeat
 --
