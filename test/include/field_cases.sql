@@ -83,9 +83,9 @@ BEGIN
        AND attname NOT IN ('deleted', 'source_position');
     EXECUTE format($q$
         SELECT coalesce(string_agg(v || '@' || coalesce(p::text, 'none'), ' ' ORDER BY k COLLATE "C", v COLLATE "C"), 'empty')
-          FROM (SELECT CASE WHEN %s THEN 'tomb ' || %s ELSE %s END, %2$s, source_position FROM %s t$q$,
+          FROM (SELECT CASE WHEN %1$s THEN 'tomb ' || %2$s ELSE %3$s END, %2$s, source_position FROM %4$s t$q$,
         CASE WHEN in_row THEN 'coalesce(t.deleted, false)' ELSE 'false' END, dead, live, target)
-        || CASE WHEN in_row THEN '' ELSE format(' UNION ALL SELECT ''tomb '' || %s, %1$s, source_position FROM %s_tombstones t', dead, target) END
+        || CASE WHEN in_row THEN '' ELSE format(' UNION ALL SELECT ''tomb '' || %1$s, %1$s, source_position FROM %2$s_tombstones t', dead, target) END
         || ') s (v, k, p)' INTO res;
     RETURN res;
 END $$;

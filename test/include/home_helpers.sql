@@ -56,7 +56,7 @@ CREATE FUNCTION both_give(what text, got_row text, got_table text, want text) RE
 $$;
 
 -- The staged events are applied to both; counts and states are the same.
-CREATE FUNCTION both(what text, want_counts text, want_state text, args text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION apply_both(what text, want_counts text, want_state text, args text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	got text[] := '{}'; t text;
 BEGIN

@@ -49,7 +49,7 @@ SELECT expect('the late one, and no side table as a target', attached(), 'attach
 -- arguments
 SELECT refused('no such schema', $$SELECT * FROM cdc_attach_schema('attach_schema_nowhere', 'attach_schema_s')$$, '3F000', 'attach_schema_nowhere');
 SELECT refused('no such staging schema', $$SELECT * FROM cdc_attach_schema('attach_schema_t', 'attach_schema_nowhere')$$, '3F000', 'attach_schema_nowhere');
-SELECT refused('a pattern without a place for the name', $$SELECT * FROM cdc_attach_schema('attach_schema_t', 'attach_schema_s', 'stg')$$, '22023', '%s', 'h');
+SELECT refused('a pattern without a place for the name', $$SELECT * FROM cdc_attach_schema('attach_schema_t', 'attach_schema_s', 'stg')$$, '22023', '%s');
 SELECT expect('nothing there', count(*)::text, '0') FROM cdc_attach_schema('attach_schema_s', 'attach_schema_t', 'nothing_%s_here') WHERE attached;
 -- tables of others are told of, not attached
 CREATE ROLE regress_cdc_schema;
@@ -87,7 +87,7 @@ CREATE FUNCTION shown(t text) RETURNS text LANGUAGE sql AS $$
 	SELECT concat_ws(' ', target, staging, home, tombstones, tombstone_column, key_columns, position_columns) FROM cdc_targets WHERE target = t::regclass
 $$;
 SELECT stage($$ ('c', 1, 'a', '2/10'), ('d', 2, NULL, '2/10') $$);
-SELECT both('before', 'inserted=1 deleted=1', '1=a@2/10 2 dead@2/10');
+SELECT apply_both('before', 'inserted=1 deleted=1', '1=a@2/10 2 dead@2/10');
 ALTER TABLE in_row RENAME id TO key;
 ALTER TABLE in_row RENAME source_position TO pos;
 ALTER TABLE in_row RENAME deleted TO gone;
@@ -126,9 +126,14 @@ ROLLBACK;
 SELECT expect('undone', key_columns::text, '{key}') FROM cdc_targets WHERE target = 'attach_schema_moved.moved'::regclass;
 -- the parts of a rule cannot be dropped unnoticed
 ALTER TABLE "In Row" DROP gone;
-SELECT refused('the flag is gone', $$SELECT * FROM cdc_apply('"In Row"')$$, '42703|55000', 'In Row', 'h');
+SELECT refused('the flag is gone', $$SELECT * FROM cdc_apply('"In Row"')$$, '42703|55000', 'In Row');
 DROP TABLE graves;
 SELECT refused('the side table is gone', $$SELECT * FROM cdc_apply('attach_schema_moved.moved')$$, '55000', 'moved', 'h');
+-- and the hint helps
+SELECT cdc_detach('attach_schema_moved.moved'), cdc_attach('attach_schema_moved.moved', 'event'), cdc_detach('"In Row"'), cdc_attach('"In Row"', 'event', tombstones => 'row');
+SELECT expect('a new side table', tombstones::text, 'attach_schema_moved.moved_tombstones') FROM cdc_targets WHERE target = 'attach_schema_moved.moved'::regclass;
+SELECT expect('works again', counts(r), 'inserted=1 duplicate=1 deleted=1') FROM cdc_apply('attach_schema_moved.moved') r;
+SELECT expect('works again', counts(r), 'stale=1 duplicate=2') FROM cdc_apply('"In Row"') r;
 
 --
 -- Drops leave nothing behind

@@ -56,18 +56,18 @@ SELECT both_are_true('one by one');
 -- the control: tombstones taken away by hand, and the same replay
 SELECT fresh();
 SELECT stage($$ ('c', 1, 'a', '1/1'), ('d', 1, NULL, '1/2') $$);
-SELECT both('before', 'deleted=1 superseded=1', '1 dead@1/2');
+SELECT apply_both('before', 'deleted=1 superseded=1', '1 dead@1/2');
 DELETE FROM in_row WHERE deleted;
 DELETE FROM in_table_tombstones;
 SELECT stage($$ ('c', 1, 'a', '1/1') $$);
-SELECT both('a purge by hand lets it back in', 'inserted=1', '1=a@1/1');
+SELECT apply_both('a purge by hand lets it back in', 'inserted=1', '1=a@1/1');
 
 --
 -- What is fenced, said aloud
 --
 SELECT fresh();
 SELECT stage($$ ('d', 1, NULL, '5/10'), ('c', 2, 'b', '5/10'), ('c', 9, 'i', '5/90') $$);
-SELECT both('before', 'inserted=2 deleted=1', '1 dead@5/10 2=b@5/10 9=i@5/90');
+SELECT apply_both('before', 'inserted=2 deleted=1', '1 dead@5/10 2=b@5/10 9=i@5/90');
 SELECT both_say('purged', $$SELECT cdc_purge_tombstones('%s', '5/50')$$, '1');
 SET client_min_messages = warning;
 SELECT stage($$ ('c', 62, 'new to us', '5/45'), ('u', 1, 'old', '5/5'), ('d', 63, NULL, '5/45'), ('u', 2, 'b2', '5/45') $$);
@@ -107,7 +107,7 @@ SELECT both_say('forced', $$SELECT cdc_purge_tombstones('%s', '7/0', force => tr
 -- the greatest ever applied is remembered when its row is gone
 SELECT fresh();
 SELECT stage($$ ('d', 1, NULL, '6/10'), ('c', 2, NULL, '6/20') $$);
-SELECT both('two events', 'inserted=1 deleted=1', '1 dead@6/10 2=NULL@6/20');
+SELECT apply_both('two events', 'inserted=1 deleted=1', '1 dead@6/10 2=NULL@6/20');
 DELETE FROM in_row WHERE id = 2;
 DELETE FROM in_table WHERE id = 2;
 SELECT both_say('a row gone by hand', $$SELECT cdc_purge_tombstones('%s', '6/20')$$, '1');
@@ -176,17 +176,17 @@ SELECT aged_purge('in slices', 'older_than => ''12 hours'', max_rows => 2', '2 g
 SELECT fresh();
 SELECT both_say('fence', $$SELECT cdc_set_fence('%s', '8/20')::text || horizon('%s')$$, 'fence 8/20');
 SELECT stage($$ ('c', 1, 'a', '8/20'), ('c', 2, 'b', '8/20:1') $$);
-SELECT both('above it only', 'inserted=1 fenced=1', '2=b@8/20:1');
+SELECT apply_both('above it only', 'inserted=1 fenced=1', '2=b@8/20:1');
 SELECT both_say('lower', $$SELECT cdc_set_fence('%s', '8/10')::text || horizon('%s')$$, 'fence 8/10');
-SELECT both('now the other', 'inserted=1 duplicate=1', '1=a@8/20 2=b@8/20:1');
+SELECT apply_both('now the other', 'inserted=1 duplicate=1', '1=a@8/20 2=b@8/20:1');
 SELECT both_say('away', $$SELECT cdc_set_fence('%s', NULL)::text || horizon('%s')$$, '');
 SELECT stage($$ ('c', 3, 'c', '8/1') $$);
-SELECT both('no fence', 'inserted=1', '1=a@8/20 2=b@8/20:1 3=c@8/1');
+SELECT apply_both('no fence', 'inserted=1', '1=a@8/20 2=b@8/20:1 3=c@8/1');
 SELECT both_say('floor', $$SELECT cdc_set_floor('%s', '8/30')::text || horizon('%s')$$, 'floor 8/30');
 SELECT stage($$ ('u', 1, 'x', '8/30'), ('d', 2, NULL, '8/2F'), ('d', 3, NULL, '8/31'), ('c', 4, 'd', '8/5') $$);
-SELECT both('everything up to it is decided', 'deleted=1 stale=3', '1=a@8/20 2=b@8/20:1 3 dead@8/31');
+SELECT apply_both('everything up to it is decided', 'deleted=1 stale=3', '1=a@8/20 2=b@8/20:1 3 dead@8/31');
 SELECT both_say('lower', $$SELECT cdc_set_floor('%s', '8/2')::text || horizon('%s')$$, 'floor 8/2');
-SELECT both('now they count', 'inserted=1 updated=1 deleted=1 duplicate=1', '1=x@8/30 2 dead@8/2F 3 dead@8/31 4=d@8/5');
+SELECT apply_both('now they count', 'inserted=1 updated=1 deleted=1 duplicate=1', '1=x@8/30 2 dead@8/2F 3 dead@8/31 4=d@8/5');
 SELECT both_say('away', $$SELECT cdc_set_floor('%s', NULL)::text || horizon('%s')$$, '');
 
 --
@@ -233,7 +233,7 @@ SELECT both_say('done', $$SELECT horizon('%s')$$, 'fence 6/10');
 -- a purge that is rolled back leaves fence and tombstones
 SELECT fresh();
 SELECT stage($$ ('d', 1, NULL, '6/10') $$);
-SELECT both('before', 'deleted=1', '1 dead@6/10');
+SELECT apply_both('before', 'deleted=1', '1 dead@6/10');
 BEGIN;
 SELECT both_say('in a transaction', $$SELECT cdc_purge_tombstones('%s', '6/10') || ' ' || horizon('%s')$$, '1 fence 6/10');
 ROLLBACK;

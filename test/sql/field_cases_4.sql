@@ -8,19 +8,17 @@
 \set helpers :srcdir '/include/field_cases.sql'
 \i :helpers
 
-CREATE TABLE r (id int PRIMARY KEY, v text);
-CREATE TABLE s (id int PRIMARY KEY, v text);
 CREATE TABLE t_in (op text, id int, v text, source_position cdc_position);
-SELECT cdc_attach('r', 't_in', tombstones => 'row');
-SELECT cdc_attach('s', 't_in');
 CREATE FUNCTION fc.warned(statement text) RETURNS text LANGUAGE plpgsql SET client_min_messages = warning AS $$
 DECLARE r text; BEGIN EXECUTE statement INTO r; RETURN r; END $$;
 
--- Both targets empty, nothing known.
+-- Both targets anew: another log, nothing known.
 CREATE PROCEDURE fc.anew() LANGUAGE plpgsql AS $$
 BEGIN
-    TRUNCATE r, s, s_tombstones;
-    PERFORM cdc_set_fence(t, NULL), cdc_set_floor(t, NULL) FROM unnest('{r,s}'::regclass[]) t;
+    DROP TABLE IF EXISTS r, s;
+    CREATE TABLE r (id int PRIMARY KEY, v text);
+    CREATE TABLE s (id int PRIMARY KEY, v text);
+    PERFORM cdc_attach('r', 't_in', tombstones => 'row'), cdc_attach('s', 't_in');
 END $$;
 -- what is staged, applied to both
 CREATE FUNCTION fc.both(label text, want text, options text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
@@ -31,9 +29,13 @@ BEGIN
     RETURN CASE WHEN got_r = want AND got_s = want THEN 'ok | ' || label
            ELSE fc.is(label || ', row', got_r, want) || E'\n' || fc.is(label || ', table', got_s, want) END;
 END $$;
-CREATE FUNCTION fc.both_deliveries(how text, want text, options text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
-    SELECT CASE WHEN a ~ '^ok' THEN b ELSE a END FROM (SELECT fc.deliveries('r', 't_in', how, want, options), fc.deliveries('s', 't_in', how, want, options)) d (a, b)
-$$;
+CREATE FUNCTION fc.both_deliveries(how text, want text, options text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    a text := fc.deliveries('r', 't_in', how, want, options);
+    b text := fc.deliveries('s', 't_in', how, want, options);
+BEGIN
+    RETURN CASE WHEN a ~ '^ok' THEN b ELSE a END;
+END $$;
 
 /*
  * The cases that are told in (op, id, v, position): batch after batch.

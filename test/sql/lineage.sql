@@ -11,17 +11,19 @@ SET search_path = lineage, public;
 \pset tuples_only on
 SET client_min_messages = warning;
 CREATE FUNCTION log_of(t text) RETURNS text LANGUAGE sql AS $$
-	SELECT concat_ws(' ', lineage, 'epoch ' || epoch, 'high ' || high_position) FROM cdc_targets WHERE target = t::regclass
+	SELECT concat_ws(' ', lineage, 'epoch ' || nullif(epoch, 0), 'high ' || high_position) FROM cdc_targets WHERE target = t::regclass
 $$;
+
+CREATE FUNCTION fence_of(t text) RETURNS text LANGUAGE sql AS $$ SELECT fence::text FROM cdc_targets WHERE target = t::regclass $$;
 
 --
 -- Without a lineage a log that starts lower is stale, and that is said
 --
 SELECT fresh();
 SELECT stage($$ ('c', 33, 'a', '900:4411') $$);
-SELECT both('the old server', 'inserted=1', '33=a@900:4411');
+SELECT apply_both('the old server', 'inserted=1', '33=a@900:4411');
 SELECT stage($$ ('u', 33, 'b', '3:120') $$);
-SELECT both('the new server: a warning each', 'stale=1', '33=a@900:4411');
+SELECT apply_both('the new server: a warning each', 'stale=1', '33=a@900:4411');
 
 --
 -- With one, the other log is refused until a new epoch is opened for it
@@ -29,8 +31,8 @@ SELECT both('the new server: a warning each', 'stale=1', '33=a@900:4411');
 SELECT fresh(', lineage => ''db-1''');
 SELECT both_say('the lineage', $$SELECT log_of('%s')$$, 'db-1');
 SELECT stage($$ ('c', 33, 'a', '900:4411'), ('c', 34, 'gone', '900:4000'), ('d', 34, NULL, '900:4500') $$);
-SELECT both('from the attached staging, undeclared', 'inserted=1 deleted=1 superseded=1', '33=a@900:4411 34 dead@900:4500');
-SELECT both('declared', 'duplicate=2 superseded=1', '33=a@900:4411 34 dead@900:4500', 'lineage => ''db-1''');
+SELECT apply_both('from the attached staging, undeclared', 'inserted=1 deleted=1 superseded=1', '33=a@900:4411 34 dead@900:4500');
+SELECT apply_both('declared', 'duplicate=2 superseded=1', '33=a@900:4411 34 dead@900:4500', 'lineage => ''db-1''');
 SELECT stage($$ ('u', 33, 'b', '3:120') $$);
 SELECT both_refuse('another lineage', $$SELECT applied('%s', 'event', 'lineage => ''db-2''')$$, '55000', 'db-2', 'dh');
 SELECT both_refuse('also as a dry run', $$SELECT applied('%s', 'event', 'lineage => ''db-2'', dry_run => true')$$, '55000', 'db-2', 'dh');
@@ -64,19 +66,19 @@ SELECT both_say('in the second epoch', $$SELECT applied('%s', 'event') || ' ' ||
 --
 SELECT fresh(', lineage => ''A''');
 SELECT stage($$ ('c', 1, 'a', '16/B0'), ('d', 2, NULL, '16/C0'), ('c', 3, 'c', '16/D0') $$);
-SELECT both('before', 'inserted=2 deleted=1', '1=a@16/B0 2 dead@16/C0 3=c@16/D0');
+SELECT apply_both('before', 'inserted=2 deleted=1', '1=a@16/B0 2 dead@16/C0 3=c@16/D0');
 TRUNCATE event;
 SELECT both_say('promoted', $$SELECT cdc_new_epoch('%s', 'B')::text$$, '1');
 -- the same LSN in two lineages is no duplicate
 SELECT stage($$ ('u', 1, 'b', '16/B0'), ('u', 1, 'a', '16/A8'), ('d', 3, NULL, '1/10') $$);
-SELECT both('in epoch 1', 'updated=1 deleted=1 superseded=1', '1=b@1@16/B0 2 dead@16/C0 3 dead@1@1/10');
+SELECT apply_both('in epoch 1', 'updated=1 deleted=1 superseded=1', '1=b@1@16/B0 2 dead@16/C0 3 dead@1@1/10');
 -- a tie by epoch 0 and by hand is one
 SELECT stage($$ ('u', 1, 'x', '1@16/B8'), ('u', 1, 'y', '16/B8') $$);
 SELECT both_refuse('a tie within the epoch', $$SELECT applied('%s', 'event')$$, '21000', '1@16/B8', 'h');
-SELECT both_say('positions passed by hand are as written', $$SELECT cdc_purge_tombstones('%s', '16/FF') || ' ' || stands('%s') || ', fence ' || fence FROM cdc_targets WHERE target = '%s'::regclass$$,
+SELECT both_say('positions passed by hand are as written', $$SELECT cdc_purge_tombstones('%s', '16/FF') || ' ' || stands('%s') || ', fence ' || fence_of('%s')$$,
 	'1 1=b@1@16/B0 3 dead@1@1/10, fence 16/FF');
 SELECT stage($$ ('u', 2, 'late, but of the new log', '0/1'), ('t', NULL, NULL, '0/8') $$);
-SELECT both_say('a truncate in the epoch', $$SELECT applied('%s', 'event') || ' ' || stands('%s', true) || ', fence ' || fence FROM cdc_targets WHERE target = '%s'::regclass$$,
+SELECT both_say('a truncate in the epoch', $$SELECT applied('%s', 'event') || ' ' || stands('%s', true) || ', fence ' || fence_of('%s')$$,
 	'superseded=1 truncated=1 1=b@1@16/B0, fence 1@0/8');
 -- a snapshot row has no position and gets no epoch
 SELECT stage($$ ('r', 9, 'seed', '0/9') $$);
@@ -88,12 +90,12 @@ SELECT both_say('with its position', $$SELECT applied('%s', 'event', 'snapshot_p
 --
 SELECT fresh(', lineage => ''x'', epoch => 4');
 SELECT stage($$ ('c', 1, 'a', '7'), ('c', 2, 'b', '3@9') $$);
-SELECT both('declared at attach', 'inserted=2', '1=a@4@7 2=b@3@9');
+SELECT apply_both('declared at attach', 'inserted=2', '1=a@4@7 2=b@3@9');
 TRUNCATE event;
 SELECT both_say('the next', $$SELECT cdc_new_epoch('%s', 'y')::text$$, '5');
 SELECT both_say('kept over detach and attach', $$SELECT concat(cdc_detach('%s'), cdc_attach('%s', 'event', tombstone_column => CASE '%s' WHEN 'in_row' THEN 'deleted' END), log_of('%s'))$$, 'y epoch 5 high 4@7');
 SELECT stage($$ ('u', 1, 'b', '1') $$);
-SELECT both('and used', 'updated=1', '1=b@5@1 2=b@3@9');
+SELECT apply_both('and used', 'updated=1', '1=b@5@1 2=b@3@9');
 -- old and new log, any order: epoch 0 of the first log came before the switch
 SELECT fresh(', lineage => ''one''');
 INSERT INTO event SELECT CASE n % 4 WHEN 0 THEN 'd' ELSE 'u' END, n % 7, 'one ' || n, cdc_position_from_numbers(900, n) FROM generate_series(1, 30) n;

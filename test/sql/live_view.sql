@@ -52,7 +52,7 @@ SELECT 'item_live'::regclass::oid AS view_oid \gset
 CREATE TABLE was AS SELECT c::text AS c, xmin::text AS x FROM pg_class c WHERE oid = 'item_live'::regclass;
 SELECT cdc_attach('item');
 SELECT cdc_attach('item', live_view => 'item_live');
-SELECT expect('changes nothing', xmin::text, x) FROM pg_class, was WHERE oid = :view_oid;
+SELECT expect('changes nothing', p.xmin::text, x) FROM pg_class p, was WHERE oid = :view_oid;
 -- the table got columns
 ALTER TABLE item ADD extra text DEFAULT 'e';
 SELECT cdc_attach('item');
@@ -79,7 +79,7 @@ SELECT expect('detached', (SELECT string_agg(id::text, ' ' ORDER BY id) FROM ite
 --
 CREATE TABLE other (id int PRIMARY KEY, v text);
 CREATE VIEW taken AS SELECT 1 AS one;
-SELECT refused('the side table needs none', $$SELECT cdc_attach('other', 'timed_event', live_view => 'other_live')$$, '22023|55000', 'live_view', 'h');
+SELECT refused('the side table needs none', $$SELECT cdc_attach('other', 'timed_event', live_view => 'other_live')$$, '22023|55000', 'live view', 'd');
 SELECT refused('the name is a table''s', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'item')$$, '42P07|42809', 'item');
 SELECT refused('the name is another view''s', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'taken')$$, '42P07', 'taken');
 SELECT refused('the name of another target''s view', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'item_live')$$, '42P07', 'item_live');
