@@ -225,7 +225,8 @@ BEGIN
 	END IF;
 	FOR c IN SELECT * FROM cell JOIN event_kind USING (event) JOIN stored_state USING (state)
 			 WHERE state IS DISTINCT FROM h.lacks ORDER BY event, state LOOP
-		EXECUTE 'TRUNCATE ' || concat_ws(', ', 'event_staging', h.target, h.clear);
+		-- quicker than TRUNCATE of that many tables
+		EXECUTE concat_ws('; DELETE FROM ', 'DELETE FROM event_staging', h.target, h.clear);
 		at_stored := CASE c.at WHEN 'low' THEN s.low WHEN 'mid' THEN s.mid WHEN 'high' THEN s.high END;
 		at_event := CASE WHEN c.has_position THEN s.mid END;
 		IF c.is_live IS NOT NULL THEN
