@@ -90,10 +90,11 @@ BEGIN
     RETURN res;
 END $$;
 
--- Back to what fc.deliveries kept: rows, tombstones and fence.
+-- Back to what fc.deliveries kept: rows, tombstones and fence.  DELETE is
+-- quicker than TRUNCATE on tables of a few rows.
 CREATE FUNCTION fc.restore(target regclass, side regclass, fence cdc_position) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('TRUNCATE %s', concat_ws(', ', target, side));
+    EXECUTE concat_ws('; DELETE FROM ', format('DELETE FROM %s', target), side);
     EXECUTE format('INSERT INTO %s SELECT * FROM fc_target', target);
     IF side IS NOT NULL THEN
         EXECUTE format('INSERT INTO %s SELECT * FROM fc_side', side);
@@ -151,7 +152,7 @@ BEGIN
                         FROM fc_rank WHERE fc_rank.fc_n = e.fc_n) = %s', deal % 7, deal, batch)
                 ELSE format('(hashint8extended(fc_n, %s) & 1023) %% 3 = %s OR (hashint8extended(fc_n, %s) & 3) = 0',
                             deal, batch, deal * 100 + batch + 50) END;
-            EXECUTE format('TRUNCATE %s', staging);
+            EXECUTE format('DELETE FROM %s', staging);
             EXECUTE format('INSERT INTO %s SELECT %s FROM fc_events e WHERE %s ORDER BY %s',
                            staging, cols, pick, ord);
             PERFORM fc.apply(target, staging, options);
@@ -163,7 +164,7 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM fc.restore(target, side, at);
-    EXECUTE format('TRUNCATE %s', staging);
+    EXECUTE format('DELETE FROM %s', staging);
     EXECUTE format('INSERT INTO %s SELECT %s FROM fc_events ORDER BY fc_n', staging, cols);
     DROP TABLE fc_target, fc_events;
     DROP TABLE IF EXISTS fc_rank, fc_side;
