@@ -86,8 +86,8 @@ check_column(const CdcTarget *target, Relation side, const char *name, Oid type)
  * Its unique index over the key, with the operators and collations of the
  * target's key index; 0 without one.
  */
-static Oid
-find_index(const CdcTarget *target, Relation side)
+Oid
+cdc_tombstones_index(const CdcTarget *target, Relation side)
 {
 	List	   *indexes = RelationGetIndexList(side);
 	Oid			found = InvalidOid;
@@ -149,7 +149,7 @@ cdc_tombstones_check(const CdcTarget *target)
 		check_column(target, side, target->keys[i].name, target->keys[i].type);
 	check_column(target, side, "source_position", cdc_position_type());
 	check_column(target, side, "deleted_at", TIMESTAMPTZOID);
-	if (!OidIsValid(find_index(target, side)))
+	if (!OidIsValid(cdc_tombstones_index(target, side)))
 		refuse_side_table(target, side, "It has no unique index over the key like the target's own.",
 						  "Make one with the operator classes and collations of the target's key index.");
 	table_close(side, NoLock);
@@ -176,7 +176,7 @@ cdc_tombstones_open(CdcTarget *target)
 		ExecOpenIndices(tombs->rri, false);
 		tombs->rel = tombs->rri->ri_RelationDesc;
 	}
-	tombs->index = index_open(find_index(target, tombs->rel), AccessShareLock);
+	tombs->index = index_open(cdc_tombstones_index(target, tombs->rel), AccessShareLock);
 	tombs->pos_attno = get_attnum(target->tombstones, "source_position");
 	tombs->time_attno = get_attnum(target->tombstones, "deleted_at");
 	tombs->attno = palloc(sizeof(AttrNumber) * target->nkeys);
@@ -358,4 +358,46 @@ cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
 			break;
 		look_again(target);
 	}
+}
+
+/*
+ * Remove the tombstones at or below a position, at most max_rows unless it is
+ * negative; the number removed.  One that somebody changes meanwhile stays.
+ */
+int64
+cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows)
+{
+	Relation	rel = table_open(relid, RowExclusiveLock);
+	AttrNumber	attno = get_attnum(relid, "source_position");
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	CommandId	cid = GetCurrentCommandId(true);
+	int64		removed = 0;
+
+	while ((max_rows < 0 || removed < max_rows) &&
+		   table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		Oid			type = cdc_position_type();
+		TM_FailureData failure;
+		CdcPos		stored;
+		bool		isnull;
+		Datum		value = slot_getattr(slot, attno, &isnull);
+		ItemPointerData tid = slot->tts_tid;
+
+		CHECK_FOR_INTERRUPTS();
+		cdc_position_from_columns(1, &type, &value, &isnull, &stored);
+		if (cdc_pos_compare(stored.bytes, stored.len, pos->bytes, pos->len) > 0)
+			continue;
+		if (cdc_table_tuple_delete(rel, &tid, cid, snapshot, &failure) == TM_Ok)
+			removed++;
+		else if (IsolationUsesXactSnapshot())
+			cdc_refuse_concurrent();
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	return removed;
 }
