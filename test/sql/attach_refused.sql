@@ -122,7 +122,7 @@ FROM unnest(ARRAY['op_column => ''nowhere''', 'delete_flag_column => ''nowhere''
 	'old_key_columns => ''{nowhere}''', 'staging_position => ''nowhere''', 'staging_filter => ''nowhere = 1''']) o;
 SELECT attach_refused(o || ' of no meaning', 't2', '''e'', ' || o || ' => ''sometimes''', '22023', o, 'h', false)
 FROM unnest('{null_op,on_unavailable,snapshot_position,on_tie,on_same_position,on_schema_change,consume,tombstones,guard}'::text[]) o;
-SELECT attach_refused('a side table and a flag', 't2', '''e'', tombstones => ''table'', tombstone_column => ''v''', '22023', 'tombstone', 'h');
+SELECT attach_refused('a side table and a flag', 't2', '''e'', tombstones => ''table'', tombstone_column => ''v''', '22023', 'tombstone');
 SELECT attach_refused('an expression that is none', 't2', '''e'', staging_filter => ''true; DROP TABLE e''', '42601|22023', NULL, '', false);
 SELECT attach_refused('op_map to no op', 't2', '''e'', op_map => ''{"x":"frob"}''', '22023', '"x"', 'h');
 SELECT attach_refused('as_of without a position', 't2', '''e'', as_of => ''0/0''', '22023', 'as_of');
@@ -190,6 +190,46 @@ SELECT apply_refused('a flag', 'fixed', 'e', 'tombstone_column => ''flag'', line
 SELECT apply_refused('another flag', 'fixed_row', 'e', 'tombstone_column => ''gone''', '22023', 'tombstone', 'h');
 INSERT INTO e VALUES ('c', 1, 'a', '1/1');
 SELECT expect('what is attached may be said', counts(r), 'inserted=1') FROM cdc_apply('fixed_row', 'e', tombstone_column => 'flag', key_columns => '{id}', position_columns => '{source_position}') r;
+
+--
+-- A side table that was changed by hand
+--
+CREATE TABLE bent (id int PRIMARY KEY, v text);
+SELECT cdc_attach('bent', 'e');
+-- the hint's own command mends it
+CREATE FUNCTION fix_of(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	hint text;
+BEGIN
+	EXECUTE command;
+	RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RETURN substring(hint FROM '(?:ALTER|CREATE) [^;]*');
+END $$;
+ALTER TABLE bent ALTER id TYPE bigint;
+SELECT apply_refused('the key has another type', 'bent', 'e', '', '55000', 'bent_tombstones', 'h');
+SELECT fix_of($$SELECT cdc_apply('bent', 'e')$$) \gexec
+SELECT expect('mended', counts(r), 'inserted=1') FROM cdc_apply('bent', 'e') r;
+DROP INDEX bent_tombstones_key;
+SELECT apply_refused('no index', 'bent', 'e', '', '55000', 'bent_tombstones', 'h');
+CREATE UNIQUE INDEX ON bent_tombstones (id);
+SELECT expect('mended', counts(r), 'duplicate=1') FROM cdc_apply('bent', 'e') r;
+ALTER TABLE bent_tombstones DROP source_position;
+SELECT apply_refused('no position', 'bent', 'e', '', '55000', 'bent_tombstones', 'h');
+ALTER TABLE bent_tombstones ADD source_position cdc_position;
+SELECT expect('there again', counts(r), 'duplicate=1') FROM cdc_apply('bent', 'e') r;
+-- triggers on it are nobody's
+CREATE FUNCTION no_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'a trigger of the side table fired'; END $$;
+CREATE TRIGGER r BEFORE INSERT OR UPDATE OR DELETE ON bent_tombstones FOR EACH ROW EXECUTE FUNCTION no_trigger();
+CREATE TRIGGER s AFTER INSERT OR UPDATE OR DELETE ON bent_tombstones FOR EACH STATEMENT EXECUTE FUNCTION no_trigger();
+CREATE TABLE bent_event (op text, id int, v text, source_position cdc_position);
+INSERT INTO bent_event VALUES ('d', 1, NULL, '1/2'), ('d', 2, NULL, '1/2'), ('d', 3, NULL, '1/2');
+SELECT expect('tombstones come', counts(r), 'deleted=3') FROM cdc_apply('bent', 'bent_event') r;
+TRUNCATE bent_event;
+INSERT INTO bent_event VALUES ('d', 1, NULL, '1/3'), ('c', 2, 'b', '1/3'), ('t', NULL, NULL, '1/2');
+SELECT expect('move, go', counts(r), 'inserted=1 deleted=1 truncated=1') FROM cdc_apply('bent', 'bent_event') r;
+SELECT expect('are purged', cdc_purge_tombstones('bent', '1/2')::text, '1');
 
 --
 -- A column that stopped being fed

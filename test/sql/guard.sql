@@ -229,6 +229,26 @@ SELECT expect('off', stands('error_row_part'), 'nothing');
 SELECT cdc_detach('skip_table_part');
 SELECT expect('nor after a detach', count(*)::text, '0') FROM pg_trigger WHERE tgrelid IN ('skip_table_part'::regclass, 'skip_table_part_1'::regclass, 'skip_table_part_rest'::regclass);
 
+-- partitions that come later, below others, and that leave
+CREATE TABLE grown (id int, r text, v text, PRIMARY KEY (id, r)) PARTITION BY LIST (r);
+CREATE TABLE grown_a PARTITION OF grown FOR VALUES IN ('a') PARTITION BY HASH (id);
+CREATE TABLE grown_a0 PARTITION OF grown_a FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TABLE grown_event (op text, id int, r text, v text, source_position cdc_position);
+SELECT cdc_attach('grown', 'grown_event', guard => 'error');
+CREATE TABLE grown_b PARTITION OF grown FOR VALUES IN ('b');
+INSERT INTO grown_event VALUES ('c', 1, 'a', 'x', '1/1'), ('c', 2, 'b', 'x', '1/1'), ('d', 3, 'b', NULL, '1/1');
+SELECT expect('applied', applied('grown', 'grown_event'), 'inserted=2 deleted=1');
+SELECT refused(c, c, '23000', NULL, '', false) FROM unnest(ARRAY['DELETE FROM grown_b', 'DELETE FROM grown_a0', 'TRUNCATE grown_a0', 'TRUNCATE grown_a',
+	'INSERT INTO grown_b VALUES (3, ''b'', ''x'', ''1/0'')', 'UPDATE grown SET r = ''a'' WHERE id = 2']) c;
+-- TRUNCATE of a later one is refused once the guard is asked for again
+SELECT cdc_attach('grown', guard => 'error');
+SELECT refused(c, c, '23000', NULL, '', false) FROM unnest(ARRAY['TRUNCATE grown_b', 'DELETE FROM grown_b']) c;
+ALTER TABLE grown DETACH PARTITION grown_b;
+DELETE FROM grown_b;
+SELECT refused('a partition that left', 'TRUNCATE grown_b', '55000', 'grown_b', 'h');
+DROP TRIGGER zzz_cdc_guard_truncate ON grown_b;
+TRUNCATE grown_b;
+
 --
 -- The bypass is for owners
 --
