@@ -115,6 +115,25 @@ SELECT expect('and it works', counts(r), 'deleted=1') FROM cdc_apply('passing') 
 DROP TABLE passing;
 
 --
+-- A replay and a dry run write nothing, not even what is known of the target
+--
+CREATE TABLE quiet (id int PRIMARY KEY, v text);
+CREATE TABLE quiet_event (op text, id int, v text, source_position cdc_position);
+SELECT cdc_attach('quiet', 'quiet_event', guard => 'error');
+INSERT INTO quiet_event VALUES ('c', 1, 'a', '1/1'), ('d', 2, NULL, '1/2'), ('d', 3, NULL, '1/1');
+SELECT expect('dry run', counts(r), 'inserted=1 deleted=2') FROM cdc_apply('quiet', dry_run => true) r;
+SELECT expect('no high position yet', high_position::text, NULL) FROM cdc_targets WHERE target = 'quiet'::regclass;
+SELECT expect('applied', counts(r), 'inserted=1 deleted=2') FROM cdc_apply('quiet') r;
+SELECT expect('the high position', high_position::text, '1/2') FROM cdc_targets WHERE target = 'quiet'::regclass;
+BEGIN;
+SELECT expect('replay', counts(r), 'duplicate=3') FROM cdc_apply('quiet') r;
+SELECT expect('no transaction id', pg_current_xact_id_if_assigned()::text, NULL);
+COMMIT;
+BEGIN READ ONLY;
+SELECT expect('a dry run where nothing may be written', counts(r), 'duplicate=3') FROM cdc_apply('quiet', dry_run => true) r;
+COMMIT;
+
+--
 -- A repeat changes what it names and nothing else
 --
 CREATE TABLE was AS SELECT everything('item') AS e;

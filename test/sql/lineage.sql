@@ -81,11 +81,9 @@ SELECT stage($$ ('u', 2, 'late, but of the new log', '0/1'), ('t', NULL, NULL, '
 SELECT both_say('a truncate in the epoch', $$SELECT applied('%s', 'event') || ' ' || stands('%s', true) || ', fence ' || fence_of('%s')$$,
 	'superseded=1 truncated=1 1=b@1@16/B0, fence 1@0/8');
 -- a snapshot row has no position and gets no epoch
-SET client_min_messages = error;
 SELECT stage($$ ('r', 9, 'seed', '0/9') $$);
 SELECT both_say('a snapshot row without position', $$SELECT counts(r) FROM cdc_apply('%s', 'event') r$$, 'fenced=1');
 SELECT both_say('with its position', $$SELECT applied('%s', 'event', 'snapshot_position => ''event''') || ' ' || stands('%s', true)$$, 'inserted=1 1=b@1@16/B0 9=seed@1@0/9');
-SET client_min_messages = warning;
 
 --
 -- An epoch from the start

@@ -176,6 +176,46 @@ SELECT cdc_attach('by_code', 'by_code_event', key_columns => '{region,code}');
 INSERT INTO by_code_event VALUES ('c', 'eu', 'A', 'one', '1'), ('c', 'us', 'A', 'two', '1'), ('d', 'eu', 'A', NULL, '2'), ('d', 'eu', 'B', NULL, '2');
 SELECT apply_is('another unique key', 'by_code', 'by_code_event', '', 'inserted=1 deleted=2 superseded=1', 'SELECT region, code, source_position FROM by_code_tombstones', '(eu,A,2) (eu,B,2)');
 
+-- types: the side table has the key as the target has it, and finds it so
+CREATE TYPE color AS ENUM ('red', 'green');
+CREATE DOMAIN code AS varchar(8) CHECK (VALUE <> '');
+CREATE TYPE pair AS (a int, b text);
+CREATE TABLE key_type (type text, val text, again text);
+INSERT INTO key_type VALUES ('smallint', '7', '07'), ('numeric', '1.0', '1.00'), ('float8', '0', '-0'), ('text', 'a', 'a'), ('"char"', 'c', 'c'), ('char(4)', 'ab', 'ab  '),
+	('color', 'green', 'green'), ('code', 'x', 'x'), ('uuid', '0000000000000000000000000000000A', '00000000-0000-0000-0000-00000000000a'), ('bytea', '\xAB', '\xab'),
+	('timestamptz', '2024-02-29 12:00+00', '2024-02-29 13:00+01'), ('interval', '24:00', '1 day'), ('int[]', '{1,2}', '{1, 2}'), ('pair', '(1,x)', '(1,x)'),
+	('int4range', '[1,2]', '[1,3)'), ('jsonb', '{"a": 1}', '{"a":1}'), ('inet', '10.0.0.1', '10.0.0.1/32'), ('boolean', 't', 'true'), ('cdc_position', '0/A', '0/0A:0');
+CREATE FUNCTION key_of(t key_type) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	got text;
+BEGIN
+	EXECUTE format('CREATE TABLE k (id %s PRIMARY KEY, v text); CREATE TABLE k_event (op text, id text, v text, pos cdc_position)', t.type);
+	PERFORM cdc_attach('k', 'k_event', staging_position => 'pos', position_columns => '{pos}');
+	INSERT INTO k_event VALUES ('c', t.val, 'a', '1/1');
+	got := applied('k', 'k_event');
+	UPDATE k_event SET id = t.again, op = 'd', pos = '1/2';
+	got := got || ' ' || applied('k', 'k_event');
+	UPDATE k_event SET id = t.val, op = 'u', pos = '1/1';
+	got := got || ' ' || applied('k', 'k_event') || ' ' || rows_of('k') || ' ' || (SELECT count(*) FROM k_tombstones);
+	UPDATE k_event SET id = t.again, op = 'u', pos = '1/3';
+	got := got || ' ' || applied('k', 'k_event');
+	got := got || ' ' || (SELECT count(*) FROM k) || (SELECT count(*) FROM k_tombstones);
+	DROP TABLE k, k_event;
+	RETURN expect('key of type ' || t.type, got, 'inserted=1 deleted=1 stale=1 none 1 inserted=1 10');
+END $$;
+SET client_min_messages = error;
+SELECT key_of(t) FROM key_type t ORDER BY type COLLATE "C";
+SET client_min_messages = warning;
+-- operator class and order of the target's index
+CREATE TABLE pattern (a text NOT NULL, b int NOT NULL, v text);
+CREATE UNIQUE INDEX pattern_key ON pattern (a text_pattern_ops DESC, b) INCLUDE (v);
+CREATE TABLE pattern_event (op text, a text, b int, v text, source_position cdc_position);
+SELECT cdc_attach('pattern', 'pattern_event', key_columns => '{a,b}');
+SELECT expect('its operator class', string_agg(opcname, ' ' ORDER BY n), 'text_pattern_ops int4_ops') FROM pg_index, unnest(indclass) WITH ORDINALITY c (oid, n) JOIN pg_opclass USING (oid)
+WHERE indrelid = 'pattern_tombstones'::regclass;
+INSERT INTO pattern_event VALUES ('c', 'a%', 1, 'v', '1/1'), ('d', 'a_', 1, NULL, '1/1'), ('d', 'a%', 1, NULL, '1/2');
+SELECT apply_is('and works', 'pattern', 'pattern_event', '', 'deleted=2 superseded=1', 'SELECT a, b, source_position FROM pattern_tombstones', '(a%,1,1/2) (a_,1,1/1)');
+
 -- moves of keys
 CREATE TABLE moved (id int PRIMARY KEY, v text, body text);
 CREATE TABLE moved_event (op text, id int, v text, body text, __old_id int, source_position cdc_position);
