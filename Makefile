@@ -8,11 +8,32 @@ EXTENSION    = cdc_precedence
 EXTVERSION  := $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" $(HERE)$(EXTENSION).control)
 
 MODULE_big   = $(EXTENSION)
-OBJS         = src/cdc_module.o src/cdc_position.o src/cdc_type.o src/cdc_source.o \
-               src/cdc_aggregate.o src/cdc_law.o src/cdc_op.o src/cdc_rule.o \
-               src/cdc_target.o src/cdc_poscol.o src/cdc_home.o src/cdc_expr.o \
-               src/cdc_column.o src/cdc_gap.o src/cdc_read.o src/cdc_chain.o \
-               src/cdc_fold.o src/cdc_image.o src/cdc_write.o src/cdc_report.o \
+OBJS         = src/cdc_module.o \
+               src/cdc_position.o \
+               src/cdc_type.o \
+               src/cdc_source.o \
+               src/cdc_aggregate.o \
+               src/cdc_law.o \
+               src/cdc_op.o \
+               src/cdc_rule.o \
+               src/cdc_target.o \
+               src/cdc_poscol.o \
+               src/cdc_home.o \
+               src/cdc_tombstone.o \
+               src/cdc_expr.o \
+               src/cdc_column.o \
+               src/cdc_gap.o \
+               src/cdc_read.o \
+               src/cdc_chain.o \
+               src/cdc_fold.o \
+               src/cdc_image.o \
+               src/cdc_write.o \
+               src/cdc_row.o \
+               src/cdc_notice.o \
+               src/cdc_report.o \
+               src/cdc_fence.o \
+               src/cdc_guard.o \
+               src/cdc_registry.o \
                src/cdc_apply.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
@@ -40,8 +61,11 @@ include $(PGXS)
 
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).control
 
-$(DATA_built): sql/$(EXTENSION).sql $(EXTENSION).control
-	$(MKDIR_P) sql && cp $< $@
+# the parts of the script, in the order in which they are run
+SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql
+
+$(DATA_built): $(SQL_PARTS) $(EXTENSION).control
+	$(MKDIR_P) sql && cat $(filter %.sql,$^) > $@
 
 $(OBJS) $(OBJS:.o=.bc): | objdir
 objdir:

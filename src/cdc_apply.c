@@ -29,7 +29,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "cdc_apply.h"
+#include "cdc_fence.h"
+#include "cdc_registry.h"
 
 /* columns of cdc_apply_result: the outcomes, and those around them */
 enum
@@ -44,7 +45,9 @@ enum
 
 typedef struct CdcApply
 {
+	CdcArgs		args;
 	CdcRule		rule;
+	CdcRegistration reg;
 	Relation	target_rel;
 	Relation	staging_rel;
 	CdcTarget	target;
@@ -71,13 +74,98 @@ open_relation(Oid relid, LOCKMODE lockmode)
 	return rel;
 }
 
+/*
+ * Open the target and take its apply lock, in this order, which is also that
+ * of a hand writer under the guard.  NULL: another apply holds it, and the
+ * call does not wait.
+ */
+static Relation
+lock_target(Oid relid, bool dry_run, bool nowait)
+{
+	LOCKMODE	lockmode = dry_run ? AccessShareLock : RowExclusiveLock;
+	Relation	rel = open_relation(relid, lockmode);
+
+	cdc_target_check(rel);
+	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT | ACL_UPDATE,
+								  ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+	if (dry_run || cdc_target_lock(relid, ExclusiveLock, nowait))
+		return rel;
+	relation_close(rel, lockmode);
+	return NULL;
+}
+
+/* A target with a lineage takes positions of that log only. */
 static void
-open_relations(CdcApply *apply)
+check_lineage(CdcApply *apply, const char *target)
+{
+	const char *recorded = apply->reg.lineage;
+	const char *declared = apply->rule.lineage;
+	const char *qualified =
+		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
+								   RelationGetRelationName(apply->target_rel));
+	Oid			staging;
+
+	if (declared != NULL && !apply->rule.attached)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is not attached", target),
+				 errdetail("A lineage is compared with the one of the attachment."),
+				 errhint("Use cdc_attach().")));
+	if (declared != NULL && (recorded == NULL || strcmp(declared, recorded) != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lineage \"%s\" is not that of target \"%s\"", cdc_clip(declared), target),
+				 recorded == NULL ? errdetail("The target has no lineage.") :
+				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
+				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch(%s, %s).",
+						 quote_literal_cstr(qualified), quote_literal_cstr(declared))));
+	if (declared != NULL || recorded == NULL || !apply->rule.attached)
+		return;
+	staging = cdc_rule_recorded_staging(&apply->reg, true);
+	if (staging != apply->rule.staging)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("positions of staging \"%s\" have no lineage",
+						cdc_relation_name(apply->staging_rel)),
+				 errdetail("Target \"%s\" takes positions without a declared lineage from its attached staging only.",
+						   target),
+				 errhint("If they come from the same log, say so: lineage => %s.",
+						 quote_literal_cstr(recorded))));
+}
+
+/* What is recorded of the target completes the call's rule. */
+static void
+read_rule(CdcApply *apply)
+{
+	const char *name = cdc_relation_name(apply->target_rel);
+	CdcRegistration *reg = &apply->reg;
+	Oid			ancestor;
+
+	cdc_registry_read(RelationGetRelid(apply->target_rel), reg);
+	if (!reg->rule.exists &&
+		OidIsValid(ancestor = cdc_registry_attached_ancestor(RelationGetRelid(apply->target_rel))))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is a partition of an attached table", name),
+				 errhint("Apply to \"%s\".", get_rel_name(ancestor))));
+	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
+}
+
+static void
+open_staging(CdcApply *apply)
 {
 	bool		consume = apply->rule.consume == CDC_CONSUME_DELETE && !apply->rule.dry_run;
 
-	apply->target_rel = open_relation(apply->rule.target,
-									  apply->rule.dry_run ? AccessShareLock : RowExclusiveLock);
+	if (!OidIsValid(apply->rule.staging))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("staging must be given"),
+				 errdetail("No staging relation is recorded for the target."),
+				 errhint("Name the relation that holds the events: cdc_apply('target', 'staging').")));
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
 	switch (apply->staging_rel->rd_rel->relkind)
@@ -95,33 +183,39 @@ open_relations(CdcApply *apply)
 							cdc_relation_name(apply->staging_rel)),
 					 errdetail("Staging is a table, view, materialized view or foreign table.")));
 	}
+	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 
 /*
- * Look at the target and take its apply lock before any table lock is kept,
- * so that who waits for the lock stands in nobody's way.  False: another
- * apply holds it, and the call does not wait.
+ * Open both relations under the target's apply lock, and complete the rule.
+ * False: another apply holds the lock, and the call does not wait.
  */
 static bool
-lock_target(CdcApply *apply)
+open_relations(CdcApply *apply)
 {
-	Oid			relid = apply->rule.target;
-	Relation	rel = open_relation(relid, AccessShareLock);
+	CdcArgs    *args = &apply->args;
+	bool		dry_run = !args->isnull[CDC_ARG_DRY_RUN] &&
+		DatumGetBool(args->values[CDC_ARG_DRY_RUN]);
+	bool		nowait = !args->isnull[CDC_ARG_NOWAIT] &&
+		DatumGetBool(args->values[CDC_ARG_NOWAIT]);
+	Oid			relid;
 
-	cdc_target_check(rel);
-	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
-		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT | ACL_UPDATE,
-								  ACLMASK_ANY) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
-	relation_close(rel, AccessShareLock);
-	return apply->rule.dry_run || cdc_target_lock(relid, ExclusiveLock, apply->rule.nowait);
+	if (args->isnull[CDC_ARG_TARGET])
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("target must not be NULL")));
+	relid = DatumGetObjectId(args->values[CDC_ARG_TARGET]);
+	apply->target_rel = lock_target(relid, dry_run, nowait);
+	if (apply->target_rel == NULL)
+		return false;
+	read_rule(apply);
+	open_staging(apply);
+	return true;
 }
 
 static void
 describe(CdcApply *apply)
 {
-	cdc_target_check(apply->target_rel);
 	cdc_target_describe(&apply->target, apply->target_rel, &apply->rule);
 	cdc_columns_map(&apply->cols, &apply->target, apply->staging_rel, &apply->rule);
 }
@@ -181,6 +275,60 @@ handle_schema_change(CdcApply *apply)
 				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
 }
 
+static bool
+has_name(List *names, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, names)
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The target's columns that the attached staging feeds, when they are more
+ * than recorded; NIL when there is nothing new.  A column that it once fed and
+ * now lacks would keep old values for ever: refused.
+ */
+static List *
+fed_columns(CdcApply *apply)
+{
+	CdcRegistration *reg = &apply->reg;
+	CdcColumns *cols = &apply->cols;
+	List	   *recorded = NIL;
+	List	   *lost = NIL;
+	List	   *fed = NIL;
+	ListCell   *lc;
+	bool		more = false;
+
+	if (!apply->rule.attached || cdc_rule_recorded_staging(reg, true) != apply->rule.staging)
+		return NIL;
+	if (!reg->state.isnull[STATE_FED_COLUMNS])
+		recorded = cdc_registry_name_list(reg->state.values[STATE_FED_COLUMNS]);
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		fed = lappend(fed, pstrdup(cols->cols[i].name));
+		more |= !has_name(recorded, cols->cols[i].name);
+	}
+	foreach(lc, recorded)
+	{
+		if (has_name(fed, lfirst(lc)) || get_attnum(apply->rule.target, lfirst(lc)) <= 0)
+			continue;
+		if (!has_name(apply->rule.except_columns, lfirst(lc)))
+			lost = lappend(lost, lfirst(lc));
+		fed = lappend(fed, lfirst(lc));
+	}
+	if (lost != NIL && apply->rule.on_schema_change != CDC_SCHEMA_IGNORE)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("staging \"%s\" no longer feeds columns of target \"%s\"",
+						cols->staging_name, apply->target.name),
+				 errdetail("Missing: %s. They would keep their old values.", join_names(lost)),
+				 errhint("Mend staging; or take them out of the feed with on_schema_change => 'ignore', or by naming staging in cdc_attach() again.")));
+	return more ? fed : NIL;
+}
+
 /* ---------- 3. rights ---------- */
 
 /*
@@ -200,9 +348,81 @@ begin_target(CdcApply *apply)
 		ADD(target->pos_attno[i]);
 	for (int i = 0; i < apply->cols.ncols; i++)
 		ADD(apply->cols.cols[i].attno);
-	ADD(target->tomb_attno);
+	if (target->tomb_attno != 0)
+		ADD(target->tomb_attno);
 #undef ADD
-	cdc_target_begin(target, set, bms_copy(set), bms_copy(set), apply->rule.dry_run);
+	cdc_target_begin(target, set, apply->rule.dry_run);
+}
+
+/* ---------- 4. the batch against what is recorded ---------- */
+
+/*
+ * The greatest truncate of the batch counts if it is above fence and floor;
+ * then every row at or below it is dead, and the fence rises to it.
+ */
+static void
+apply_truncate(CdcApply *apply)
+{
+	CdcTarget  *target = &apply->target;
+	CdcHorizon *horizon = &target->horizon;
+	const CdcPos *pos = &apply->read.truncate;
+
+	if (pos->len == 0 ||
+		cdc_pos_compare(pos->bytes, pos->len, horizon->fence.bytes, horizon->fence.len) <= 0 ||
+		cdc_pos_compare(pos->bytes, pos->len, horizon->floor.bytes, horizon->floor.len) <= 0)
+		return;
+	if (!apply->rule.dry_run)
+		cdc_truncate_rows(target, pos);
+	target->truncate = *pos;
+	horizon->fence = *pos;
+}
+
+static void
+count_truncates(CdcApply *apply)
+{
+	int64		n = apply->read.truncates;
+
+	if (n == 0)
+		return;
+	if (apply->target.truncate.len == 0)
+	{
+		apply->write.counts[CDC_STALE] += n;
+		return;
+	}
+	apply->write.counts[CDC_TRUNCATED]++;
+	apply->write.counts[CDC_SUPERSEDED] += n - 1;
+}
+
+/*
+ * What this call adds to what is recorded of the target; a replay adds
+ * nothing and writes nothing.
+ */
+static void
+record_state(CdcApply *apply, List *fed)
+{
+	CdcRegistration *reg = &apply->reg;
+	const CdcPos *high = &apply->read.high;
+	bool		changed = false;
+
+	if (!reg->state.exists || apply->rule.dry_run)
+		return;
+	if (cdc_pos_compare(high->bytes, high->len, reg->high.bytes, reg->high.len) > 0)
+	{
+		cdc_registry_set_position(reg, STATE_HIGH_POSITION, high);
+		changed = true;
+	}
+	if (apply->target.truncate.len > 0)
+	{
+		cdc_registry_set_position(reg, STATE_FENCE, &apply->target.truncate);
+		changed = true;
+	}
+	if (fed != NIL)
+	{
+		cdc_registry_set_fed(reg, fed);
+		changed = true;
+	}
+	if (changed)
+		cdc_registry_put_state(reg);
 }
 
 /* ---------- the result ---------- */
@@ -252,18 +472,19 @@ static void
 run(CdcApply *apply)
 {
 	CdcFold    *fold;
+	List	   *fed;
 
 	/* STEP 1: the relations, under the target's apply lock */
-	if (!lock_target(apply))
+	if (!open_relations(apply))
 	{
 		apply->skipped = true;
 		return;
 	}
-	open_relations(apply);
 	describe(apply);
 
 	/* STEP 2: columns on one side only */
 	handle_schema_change(apply);
+	fed = fed_columns(apply);
 
 	/* STEP 3: the caller's rights, before anything is read */
 	begin_target(apply);
@@ -272,13 +493,21 @@ run(CdcApply *apply)
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
 	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
 
-	/* STEP 5: winners judged and written, in a command of their own */
+	cdc_registry_check_kind(&apply->reg, &apply->read.high, apply->target.name);
+
+	/* STEP 5: a truncate event comes before what stands above it */
+	apply_truncate(apply);
+
+	/* STEP 6: winners judged and written, in a command of their own */
 	CommandCounterIncrement();
 	cdc_target_open(&apply->target, apply->rule.dry_run);
 	cdc_write_winners(&apply->target, &apply->cols, &apply->rule, fold, &apply->write);
 
+	count_truncates(apply);
+
 	cdc_target_end(&apply->target);
 	CommandCounterIncrement();
+	record_state(apply, fed);
 	relation_close(apply->staging_rel, NoLock);
 	table_close(apply->target_rel, NoLock);
 }
@@ -292,8 +521,12 @@ cdc_apply(PG_FUNCTION_ARGS)
 	MemoryContext old = MemoryContextSwitchTo(context);
 
 	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
-	cdc_rule_from_args(fcinfo, &apply->rule);
-	if (!apply->rule.dry_run)
+	for (int i = 0; i < CDC_ARGS; i++)
+	{
+		apply->args.values[i] = PG_GETARG_DATUM(i);
+		apply->args.isnull[i] = PG_ARGISNULL(i);
+	}
+	if (PG_ARGISNULL(CDC_ARG_DRY_RUN) || !PG_GETARG_BOOL(CDC_ARG_DRY_RUN))
 	{
 		PreventCommandIfReadOnly("cdc_apply()");
 		PreventCommandIfParallelMode("cdc_apply()");

@@ -139,6 +139,28 @@ typedef enum CdcConsume
 	CDC_CONSUME_KEEP, CDC_CONSUME_DELETE
 } CdcConsume;
 
+/* the arguments of cdc_apply(), in the order of its signature */
+enum
+{
+	CDC_ARG_TARGET, CDC_ARG_STAGING, CDC_ARG_KEY_COLUMNS, CDC_ARG_POSITION_COLUMNS,
+	CDC_ARG_STAGING_POSITION, CDC_ARG_STAGING_FILTER, CDC_ARG_OP_COLUMN, CDC_ARG_DEFAULT_OP,
+	CDC_ARG_DELETE_FLAG_COLUMN, CDC_ARG_TOMBSTONE_COLUMN, CDC_ARG_OLD_KEY_COLUMNS,
+	CDC_ARG_UNCHANGED_COLUMN, CDC_ARG_EXCEPT_COLUMNS, CDC_ARG_OP_MAP, CDC_ARG_NULL_OP,
+	CDC_ARG_UNAVAILABLE_VALUE, CDC_ARG_ON_UNAVAILABLE, CDC_ARG_IGNORE_NULLS,
+	CDC_ARG_SNAPSHOT_POSITION, CDC_ARG_ON_TIE, CDC_ARG_ON_SAME_POSITION, CDC_ARG_ON_SCHEMA_CHANGE,
+	CDC_ARG_COLUMN_POSITIONS, CDC_ARG_CONSUME, CDC_ARG_EXPECT_EVENTS, CDC_ARG_LINEAGE,
+	CDC_ARG_DRY_RUN, CDC_ARG_NOWAIT,
+	CDC_ARGS
+};
+
+typedef struct CdcArgs
+{
+	Datum		values[CDC_ARGS];
+	bool		isnull[CDC_ARGS];
+	bool		recorded_position;	/* the expression comes from the attachment */
+	bool		recorded_filter;
+} CdcArgs;
+
 typedef struct CdcRule
 {
 	Oid			target;
@@ -164,13 +186,26 @@ typedef struct CdcRule
 	CdcOnSame	on_same_position;
 	CdcOnSchema on_schema_change;
 	CdcConsume	consume;
+	bool		recorded_position;	/* staging_position is the attachment's */
+	bool		recorded_filter;
+	char	   *lineage;		/* declared by the caller, or NULL */
+	bool		attached;
+	Oid			tombstones;		/* side table; 0: tombstones stand in the row */
+	CdcHorizon	horizon;		/* of the target */
+	int64		epoch;			/* that positions of epoch 0 get */
 	bool		check_events;	/* expect_events was given */
 	int64		expect_events;
 	bool		dry_run;
 	bool		nowait;
 } CdcRule;
 
-extern void cdc_rule_from_args(FunctionCallInfo fcinfo, CdcRule *rule);
+struct CdcRegistration;
+
+extern void cdc_rule_read(const CdcArgs *args, CdcRule *rule);
+extern void cdc_rule_merge(CdcArgs *args, const struct CdcRegistration *reg, Relation target);
+extern void cdc_rule_complete(CdcArgs *args, const struct CdcRegistration *reg, Relation target,
+							  CdcRule *rule);
+extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, bool missing_ok);
 
 /* ---------- the target (cdc_target.c) ---------- */
 
@@ -220,9 +255,11 @@ typedef struct CdcTarget
 	Oid		   *pos_type;
 	bool		pos_single;		/* one cdc_position column */
 	CdcPositionKind pos_kind;	/* of several columns */
-	AttrNumber	tomb_attno;
+	AttrNumber	tomb_attno;		/* 0: tombstones stand in a side table */
 	bool		tomb_time;		/* timestamptz rather than boolean */
+	Oid			tombstones;		/* the side table, or 0 */
 	CdcHorizon	horizon;
+	CdcPos		truncate;		/* the batch's truncate that counts, or none */
 
 	/* executor, from cdc_target_begin on */
 	bool		dry_run;
@@ -241,6 +278,9 @@ typedef struct CdcTarget
 	TransitionCaptureState *update_capture;
 	bool		insert_fired;	/* BEFORE STATEMENT triggers ran */
 	bool		update_fired;
+	TransitionCaptureState *delete_capture;
+	bool		delete_fired;
+	struct CdcTombstones *tombs;	/* the side table while it is open */
 } CdcTarget;
 
 /* What the target holds for a key. */
@@ -248,21 +288,24 @@ typedef struct CdcStored
 {
 	CdcKeyState state;
 	CdcPos		pos;
-	TupleTableSlot *slot;		/* NULL when absent */
+	TupleTableSlot *slot;		/* the row; NULL when there is none */
+	bool		tombstone;		/* the side table has one */
 } CdcStored;
 
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
+extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
-extern void cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
-							 Bitmapset *updated, bool dry_run);
+extern void cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run);
 extern void cdc_target_open(CdcTarget *target, bool dry_run);
 extern void cdc_target_end(CdcTarget *target);
 extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							bool again, TupleTableSlot *slot, CdcStored *stored);
+extern bool cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan,
+							ScanKey keys, bool again, TupleTableSlot *slot);
 extern void cdc_refuse_concurrent(void);
 extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len,
 									Datum *values, bool *isnull);
@@ -270,9 +313,22 @@ extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead
 									 Datum *values, bool *isnull);
 extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull);
 
+/* ---------- the side table (cdc_tombstone.c) ---------- */
+
+extern void cdc_tombstones_check(const CdcTarget *target);
+extern void cdc_tombstones_open(CdcTarget *target);
+extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
+extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
+extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
+extern void cdc_tombstones_close(CdcTarget *target);
+
 /* Assemble a position from column values of the types a position may have. */
 extern void cdc_position_from_columns(int n, const Oid *types, const Datum *values,
 									  const bool *isnull, CdcPos *pos);
+extern void cdc_position_to_columns(const CdcTarget *target, const uint8 *pos, int len,
+									Datum *values);
+extern void cdc_pos_enter_epoch(CdcPos *pos, int64 epoch);
+extern void cdc_pos_from_datum(CdcPos *pos, Datum value, bool isnull);
 extern void cdc_position_type_of_function(Oid function);
 extern bool cdc_position_type_ok(Oid type, bool first, bool single);
 
@@ -426,6 +482,8 @@ typedef struct CdcReadResult
 {
 	int64		events;
 	int64		ignored;
+	int64		truncates;
+	CdcPos		truncate;		/* the greatest of them */
 	CdcPos		low;
 	CdcPos		high;
 } CdcReadResult;

@@ -331,8 +331,7 @@ event_shape(CdcColumns *cols, CdcTarget *target)
 static void
 check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
-	const char *tombstone = NameStr(TupleDescAttr(RelationGetDescr(target->rel),
-												  target->tomb_attno - 1)->attname);
+	const char *tombstone;
 	ListCell   *lc;
 
 	foreach(lc, rule->except_columns)
@@ -345,6 +344,10 @@ check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 						 errmsg("except_columns names key column \"%s\"", target->keys[i].name),
 						 errdetail("An event cannot be applied without its key.")));
 	}
+	if (target->tomb_attno == 0)
+		return;
+	tombstone = NameStr(TupleDescAttr(RelationGetDescr(target->rel),
+									  target->tomb_attno - 1)->attname);
 	if (rule->tombstone_column == NULL && find_column(cols->staging, tombstone) != 0 &&
 		!has_name(rule->except_columns, tombstone) &&
 		(rule->delete_flag_column == NULL || strcmp(rule->delete_flag_column, tombstone) != 0))

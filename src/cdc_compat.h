@@ -43,6 +43,21 @@
 #endif
 
 
+/* ---------- rights ---------- */
+
+#include "catalog/pg_class.h"
+#include "utils/acl.h"
+
+/* 16 has one function for all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define cdc_owns_relation(relid, role)	object_ownercheck(RelationRelationId, relid, role)
+#define cdc_schema_aclcheck(schema, role, mode) \
+	object_aclcheck(NamespaceRelationId, schema, role, mode)
+#else
+#define cdc_owns_relation(relid, role)	pg_class_ownercheck(relid, role)
+#define cdc_schema_aclcheck(schema, role, mode) pg_namespace_aclcheck(schema, role, mode)
+#endif
+
 /* ---------- executor ---------- */
 
 #include "access/genam.h"
@@ -86,49 +101,74 @@ cdc_check_valid_result_rel(ResultRelInfo *rri, CmdType operation)
 #endif
 }
 
-/*
- * Enter rel as range table entry 1 of estate and check the caller's rights:
- * SELECT, INSERT and UPDATE on those columns (offset as in RTEs).  From 16
- * rights stand apart from the entry.  updated_fired are the columns that an
- * update is said to set once the check is done: the keys are left out, so
- * that a row lock stays a NO KEY UPDATE one.
- */
-static inline void
-cdc_init_range_table(EState *estate, Relation rel, LOCKMODE lockmode, Bitmapset *selected,
-					 Bitmapset *inserted, Bitmapset *updated, Bitmapset *updated_fired)
+static inline RangeTblEntry *
+cdc_make_rte(Relation rel, LOCKMODE lockmode)
 {
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	AclMode		required = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
 
 	rte->rtekind = RTE_RELATION;
 	rte->relid = RelationGetRelid(rel);
 	rte->relkind = rel->rd_rel->relkind;
 	rte->rellockmode = lockmode;
-#if PG_VERSION_NUM >= 160000
-	{
-		List	   *perminfos = NIL;
-		RTEPermissionInfo *perm = addRTEPermissionInfo(&perminfos, rte);
+	return rte;
+}
 
-		perm->requiredPerms = required;
-		perm->selectedCols = selected;
-		perm->insertedCols = inserted;
-		perm->updatedCols = updated;
-		ExecCheckPermissions(list_make1(rte), perminfos, true);
-		perm->updatedCols = updated_fired;
-#if PG_VERSION_NUM >= 180000
-		ExecInitRangeTable(estate, list_make1(rte), perminfos, bms_make_singleton(1));
-#else
-		ExecInitRangeTable(estate, list_make1(rte), perminfos);
-#endif
+/* What a call does to its target, for the check of rights. */
+typedef struct CdcRights
+{
+	AclMode		required;
+	Bitmapset  *selected;		/* columns, offset as in RTEs */
+	Bitmapset  *inserted;
+	Bitmapset  *updated;
+} CdcRights;
+
+/*
+ * Enter rel as range table entry 1 of estate, and side, if any, as entry 2,
+ * and check the caller's rights to rel; side is reached through it.  From 16
+ * rights stand apart from the entry.  fired are the columns that an update is
+ * said to set once the check is done: the keys are left out, so that a row
+ * lock stays a NO KEY UPDATE one.
+ */
+static inline void
+cdc_init_range_table(EState *estate, Relation rel, Relation side, LOCKMODE lockmode,
+					 const CdcRights *rights, Bitmapset *fired)
+{
+	RangeTblEntry *rte = cdc_make_rte(rel, lockmode);
+	List	   *entries = list_make1(rte);
+
+#if PG_VERSION_NUM >= 160000
+	List	   *perminfos = NIL;
+	RTEPermissionInfo *perm = addRTEPermissionInfo(&perminfos, rte);
+
+	perm->requiredPerms = rights->required;
+	perm->selectedCols = rights->selected;
+	perm->insertedCols = rights->inserted;
+	perm->updatedCols = rights->updated;
+	ExecCheckPermissions(entries, perminfos, true);
+	perm->updatedCols = fired;
+	if (side != NULL)
+	{
+		RangeTblEntry *other = cdc_make_rte(side, lockmode);
+
+		addRTEPermissionInfo(&perminfos, other);
+		entries = lappend(entries, other);
 	}
+#if PG_VERSION_NUM >= 180000
+	ExecInitRangeTable(estate, entries, perminfos,
+					   side ? bms_add_member(bms_make_singleton(1), 2) : bms_make_singleton(1));
 #else
-	rte->requiredPerms = required;
-	rte->selectedCols = selected;
-	rte->insertedCols = inserted;
-	rte->updatedCols = updated;
-	ExecCheckRTPerms(list_make1(rte), true);
-	rte->updatedCols = updated_fired;
-	ExecInitRangeTable(estate, list_make1(rte));
+	ExecInitRangeTable(estate, entries, perminfos);
+#endif
+#else
+	rte->requiredPerms = rights->required;
+	rte->selectedCols = rights->selected;
+	rte->insertedCols = rights->inserted;
+	rte->updatedCols = rights->updated;
+	ExecCheckRTPerms(entries, true);
+	rte->updatedCols = fired;
+	if (side != NULL)
+		entries = lappend(entries, cdc_make_rte(side, lockmode));
+	ExecInitRangeTable(estate, entries);
 #endif
 }
 
@@ -172,6 +212,18 @@ cdc_table_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot, Comm
 	*summarizing = false;
 #endif
 	return result;
+}
+
+/* Delete the row at tid, waiting for who else writes it. */
+static inline TM_Result
+cdc_table_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
+					   TM_FailureData *failure)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_tuple_delete(rel, tid, cid, 0, snapshot, InvalidSnapshot, true, failure);
+#else
+	return table_tuple_delete(rel, tid, cid, snapshot, InvalidSnapshot, true, failure, false);
+#endif
 }
 
 static inline List *
@@ -228,6 +280,18 @@ cdc_before_update_triggers(EState *estate, EPQState *epq, ResultRelInfo *rri, It
 #endif
 }
 
+static inline bool
+cdc_before_delete_triggers(EState *estate, EPQState *epq, ResultRelInfo *rri, ItemPointer tid)
+{
+#if PG_VERSION_NUM >= 180000
+	return ExecBRDeleteTriggers(estate, epq, rri, tid, NULL, NULL, NULL, NULL, false);
+#elif PG_VERSION_NUM >= 160000
+	return ExecBRDeleteTriggers(estate, epq, rri, tid, NULL, NULL, NULL, NULL);
+#else
+	return ExecBRDeleteTriggers(estate, epq, rri, tid, NULL, NULL);
+#endif
+}
+
 static inline void
 cdc_epq_init(EPQState *epq, EState *estate)
 {
@@ -237,6 +301,9 @@ cdc_epq_init(EPQState *epq, EState *estate)
 	EvalPlanQualInit(epq, estate, NULL, NIL, -1);
 #endif
 }
+
+#define cdc_after_delete_triggers(estate, rri, tid, capture) \
+	ExecARDeleteTriggers(estate, rri, tid, NULL, capture, false)
 
 #define cdc_after_update_triggers(estate, rri, tid, slot, recheck, capture) \
 	ExecARUpdateTriggers(estate, rri, NULL, NULL, tid, NULL, slot, recheck, capture, false)

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
 #include "catalog/index.h"
@@ -28,6 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "cdc_apply.h"
+#include "cdc_guard.h"
 
 typedef struct LeafEntry
 {
@@ -72,34 +74,51 @@ begin_captures(CdcTarget *target)
 
 	target->insert_capture = MakeTransitionCaptureState(triggers, target->relid, CMD_INSERT);
 	target->update_capture = MakeTransitionCaptureState(triggers, target->relid, CMD_UPDATE);
+	target->delete_capture = MakeTransitionCaptureState(triggers, target->relid, CMD_DELETE);
 }
 
 /*
- * Check the caller's rights and set up the executor.  The column sets are
- * offset as in range table entries; updated_fired is updated without keys.
+ * Check the caller's rights and set up the executor.  columns are those of
+ * key, position, tombstone and events, offset as in range table entries.
  */
 void
-cdc_target_begin(CdcTarget *target, Bitmapset *selected, Bitmapset *inserted,
-				 Bitmapset *updated, bool dry_run)
+cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 {
 	EState	   *estate = CreateExecutorState();
-	Bitmapset  *fired = bms_copy(updated);
+	LOCKMODE	lockmode = dry_run ? AccessShareLock : RowExclusiveLock;
+	Relation	side = NULL;
+	CdcRights	rights;
+	Bitmapset  *fired;
 	MemoryContext old;
 
 	target->estate = estate;
 	target->dry_run = dry_run;
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
+	rights.required = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+	rights.selected = bms_copy(columns);
+	rights.inserted = bms_copy(columns);
+	rights.updated = bms_copy(columns);
+	fired = bms_copy(columns);
 	for (int i = 0; i < target->nkeys; i++)
 		fired = bms_del_member(fired, target->keys[i].attno - FirstLowInvalidHeapAttributeNumber);
-	cdc_init_range_table(estate, target->rel, dry_run ? AccessShareLock : RowExclusiveLock, selected,
-						 inserted, updated, fired);
+	if (OidIsValid(target->tombstones))
+	{
+		rights.required |= ACL_DELETE;
+		side = table_open(target->tombstones, lockmode);
+	}
+	cdc_init_range_table(estate, target->rel, side, lockmode, &rights, fired);
+	if (side != NULL)
+		table_close(side, NoLock);
 
 	target->rri = makeNode(ResultRelInfo);
 	ExecInitResultRelation(estate, target->rri, 1);
+	cdc_guard_strip(target->rri);
 	if (!dry_run)
 	{
 		cdc_check_valid_result_rel(target->rri, CMD_INSERT);
 		cdc_check_valid_result_rel(target->rri, CMD_UPDATE);
+		if (OidIsValid(target->tombstones))
+			cdc_check_valid_result_rel(target->rri, CMD_DELETE);
 	}
 	target->defaults = palloc0(sizeof(ExprState *) * target->natts);
 	target->default_known = palloc0(sizeof(bool) * target->natts);
@@ -127,6 +146,8 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 		begin_captures(target);
 	}
 	begin_routing(target);
+	if (OidIsValid(target->tombstones))
+		cdc_tombstones_open(target);
 	cdc_epq_init(&target->epq, estate);
 	MemoryContextSwitchTo(old);
 }
@@ -153,6 +174,8 @@ cdc_target_end(CdcTarget *target)
 		hash_seq_init(&seq, target->leaves);
 		while ((entry = hash_seq_search(&seq)) != NULL)
 			close_leaf(entry->leaf);
+		if (target->tombs != NULL)
+			cdc_tombstones_close(target);
 		EvalPlanQualEnd(&target->epq);
 	}
 	ExecResetTupleTable(estate->es_tupleTable, false);
@@ -239,6 +262,9 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 		/* routing looks at inserts only */
 		if (!target->dry_run)
 			cdc_check_valid_result_rel(rri, CMD_UPDATE);
+		if (!target->dry_run && OidIsValid(target->tombstones))
+			cdc_check_valid_result_rel(rri, CMD_DELETE);
+		cdc_guard_strip(rri);
 		index = leaf_index(target, rel);
 	}
 
@@ -310,24 +336,6 @@ cdc_target_leaf(CdcTarget *target, const Datum *keys)
 
 /* ---------- the stored row ---------- */
 
-/*
- * Under REPEATABLE READ and SERIALIZABLE a row that the transaction's
- * snapshot does not show must not decide anything.
- */
-static void
-check_visible(CdcLeaf *leaf, TupleTableSlot *slot)
-{
-	bool		isnull;
-	Datum		xmin;
-
-	if (!IsolationUsesXactSnapshot() ||
-		table_tuple_satisfies_snapshot(leaf->rri->ri_RelationDesc, slot, GetTransactionSnapshot()))
-		return;
-	xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
-	if (!TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
-		cdc_refuse_concurrent();
-}
-
 void
 cdc_refuse_concurrent(void)
 {
@@ -337,58 +345,54 @@ cdc_refuse_concurrent(void)
 			 errhint("The transaction might succeed if retried.")));
 }
 
-/* Look the key of leaf->keys up at a snapshot of its own. */
-static bool
-find_at(CdcTarget *target, CdcLeaf *leaf, Snapshot snapshot, TupleTableSlot *slot)
+/*
+ * Under REPEATABLE READ and SERIALIZABLE a row that the transaction's
+ * snapshot does not show must not decide anything.
+ */
+static void
+check_visible(Relation heap, TupleTableSlot *slot)
 {
-	IndexScanDesc scan = cdc_index_beginscan(leaf->rri->ri_RelationDesc, leaf->index, snapshot,
-											 target->nkeys);
+	bool		isnull;
+	Datum		xmin;
+
+	if (!IsolationUsesXactSnapshot() ||
+		table_tuple_satisfies_snapshot(heap, slot, GetTransactionSnapshot()))
+		return;
+	xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+	if (!TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
+		cdc_refuse_concurrent();
+}
+
+/* Look the key up at a snapshot of its own. */
+static bool
+find_at(CdcTarget *target, Relation heap, Relation index, ScanKey keys, Snapshot snapshot,
+		TupleTableSlot *slot)
+{
+	IndexScanDesc scan = cdc_index_beginscan(heap, index, snapshot, target->nkeys);
 	bool		found;
 
-	index_rescan(scan, leaf->keys, target->nkeys, NULL, 0);
+	index_rescan(scan, keys, target->nkeys, NULL, 0);
 	found = index_getnext_slot(scan, ForwardScanDirection, slot);
 	index_endscan(scan);
 	return found;
 }
 
-static void
-read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcStored *stored)
-{
-	Datum		values[CDC_POSITION_MAX_PARTS];
-	bool		isnull[CDC_POSITION_MAX_PARTS];
-	Datum		dead;
-	bool		dead_null;
-
-	for (int i = 0; i < target->npos; i++)
-		values[i] = slot_getattr(slot, leaf->attno[target->pos_attno[i] - 1], &isnull[i]);
-	cdc_position_from_columns(target->npos, target->pos_type, values, isnull, &stored->pos);
-
-	dead = slot_getattr(slot, leaf->attno[target->tomb_attno - 1], &dead_null);
-	if (dead_null || (!target->tomb_time && !DatumGetBool(dead)))
-		stored->state = CDC_KEY_LIVE;
-	else
-		stored->state = CDC_KEY_TOMBSTONE;
-	stored->slot = slot;
-}
-
 /*
- * Find the row of a key in its leaf, into slot (leaf->stored or another slot
- * of the leaf's shape).  again: at a snapshot of this moment rather than the
- * call's, after somebody else was seen to write the key.
+ * Find the row with these keys, by scan, which is under the call's snapshot;
+ * again: at a snapshot of this moment instead, after somebody else was seen to
+ * write the key.
  */
-void
-cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
-				TupleTableSlot *slot, CdcStored *stored)
+bool
+cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan, ScanKey keys,
+				bool again, TupleTableSlot *slot)
 {
 	bool		found;
 
-	for (int i = 0; i < target->nkeys; i++)
-		leaf->keys[i].sk_argument = keys[i];
 	if (again)
 	{
 		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
-		found = find_at(target, leaf, snapshot, slot);
+		found = find_at(target, heap, index, keys, snapshot, slot);
 		UnregisterSnapshot(snapshot);
 	}
 	else
@@ -396,31 +400,98 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 		/* the scan outlives the row: what it allocates on the way must too */
 		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
 
-		index_rescan(leaf->scan, leaf->keys, target->nkeys, NULL, 0);
-		found = index_getnext_slot(leaf->scan, ForwardScanDirection, slot);
+		index_rescan(scan, keys, target->nkeys, NULL, 0);
+		found = index_getnext_slot(scan, ForwardScanDirection, slot);
 		MemoryContextSwitchTo(old);
 	}
 	if (found)
 	{
-		check_visible(leaf, slot);
-		read_state(target, leaf, slot, stored);
-		return;
+		check_visible(heap, slot);
+		return true;
 	}
 	/* gone, but the transaction's snapshot still shows it */
-	if (IsolationUsesXactSnapshot() && find_at(target, leaf, GetTransactionSnapshot(), slot))
+	if (IsolationUsesXactSnapshot() &&
+		find_at(target, heap, index, keys, GetTransactionSnapshot(), slot))
 		cdc_refuse_concurrent();
 	ExecClearTuple(slot);
-	stored->state = CDC_KEY_ABSENT;
-	stored->pos.len = 0;
-	stored->slot = NULL;
+	return false;
+}
+
+/* Position and state that the row in slot has by itself. */
+static void
+read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcStored *stored)
+{
+	Datum		values[CDC_POSITION_MAX_PARTS];
+	bool		isnull[CDC_POSITION_MAX_PARTS];
+
+	for (int i = 0; i < target->npos; i++)
+		values[i] = slot_getattr(slot, leaf->attno[target->pos_attno[i] - 1], &isnull[i]);
+	cdc_position_from_columns(target->npos, target->pos_type, values, isnull, &stored->pos);
+	stored->state = CDC_KEY_LIVE;
+	stored->slot = slot;
+	if (target->tomb_attno != 0)
+	{
+		bool		dead_null;
+		Datum		dead = slot_getattr(slot, leaf->attno[target->tomb_attno - 1], &dead_null);
+
+		if (!dead_null && (target->tomb_time || DatumGetBool(dead)))
+			stored->state = CDC_KEY_TOMBSTONE;
+	}
+}
+
+/*
+ * Find what is stored for a key: its row in its leaf, into slot (leaf->stored
+ * or another slot of the leaf's shape), and its tombstone.  again as in
+ * cdc_home_lookup().
+ */
+void
+cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
+				TupleTableSlot *slot, CdcStored *stored)
+{
+	CdcPos		dead;
+
+	for (int i = 0; i < target->nkeys; i++)
+		leaf->keys[i].sk_argument = keys[i];
+	stored->tombstone = false;
+	if (cdc_home_lookup(target, leaf->rri->ri_RelationDesc, leaf->index, leaf->scan, leaf->keys,
+						again, slot))
+		read_state(target, leaf, slot, stored);
+	else
+	{
+		stored->state = CDC_KEY_ABSENT;
+		stored->pos.len = 0;
+		stored->slot = NULL;
+	}
+	if (target->tombs != NULL && cdc_tombstones_find(target, keys, again, &dead))
+	{
+		/* a row at or below its tombstone, put there by hand, is dead */
+		stored->tombstone = true;
+		if (stored->state == CDC_KEY_ABSENT ||
+			cdc_pos_compare(stored->pos.bytes, stored->pos.len, dead.bytes, dead.len) <= 0)
+		{
+			stored->state = CDC_KEY_TOMBSTONE;
+			stored->pos = dead;
+		}
+	}
+	/* the batch's truncate comes before its other events */
+	if (stored->state == CDC_KEY_LIVE && target->truncate.len > 0 &&
+		cdc_pos_compare(stored->pos.bytes, stored->pos.len, target->truncate.bytes,
+						target->truncate.len) <= 0)
+	{
+		stored->state = CDC_KEY_TOMBSTONE;
+		stored->pos = target->truncate;
+	}
 }
 
 /* Mark a row that is being built as dead or live. */
 void
 cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead, Datum *values, bool *isnull)
 {
-	int			col = leaf->attno[target->tomb_attno - 1] - 1;
+	int			col;
 
+	if (target->tomb_attno == 0)
+		return;
+	col = leaf->attno[target->tomb_attno - 1] - 1;
 	if (target->tomb_time)
 	{
 		isnull[col] = !dead;

@@ -92,6 +92,14 @@ is_before_image(const CdcEvent *ev, const CdcEvent *above)
 		cdc_pos_compare(ev->pos, ev->poslen, above->pos, cdc_event_place_len(above)) == 0;
 }
 
+/* Does the batch's truncate stand above ev? */
+static bool
+is_truncated(const CdcTarget *target, const CdcEvent *ev)
+{
+	return target->truncate.len > 0 &&
+		!newer_than(ev, target->truncate.bytes, target->truncate.len);
+}
+
 /*
  * Find column col for an event that does not carry it: in the next older
  * event of the key that is newer than the stored row, never across a delete,
@@ -117,7 +125,7 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 			older = older->older;
 			continue;
 		}
-		if (cdc_event_kills(older))
+		if (cdc_event_kills(older) || is_truncated(image->target, older))
 			return FOUND_NOWHERE;
 		if (cdc_event_carries(older, col))
 		{
@@ -217,7 +225,7 @@ is_fed(CdcImage *image, AttrNumber attno)
 	for (int i = 0; i < target->npos; i++)
 		if (target->pos_attno[i] == attno)
 			return true;
-	return attno == target->tomb_attno;
+	return attno == target->tomb_attno;	/* 0 in the other home */
 }
 
 /* Columns that no event feeds get their defaults. */

@@ -25,20 +25,49 @@
  *	cdc_fold		one winner per key of a batch
  *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
+ *	cdc_tombstone	the side table: deletes remembered outside of the target
  *	cdc_write		winners judged and written; concurrent changes
+ *	cdc_row			one row written, as by an ordinary statement
+ *	cdc_notice		what a call warns of
+ *	cdc_guard		the trigger that refuses what the law would not write
+ *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
+ *	cdc_fence		truncate events; purging, fences, floors, epochs
+ *	cdc_attach		attaching and detaching
+ *	cdc_guard		the trigger that holds other writers back
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
  * Calls go one way: apply -> rule target home column read fold write report;
  * read -> op gap fold column; write -> home law image report;
- * image -> home fold column; everything -> position; position -> postgres.h.
+ * image -> home fold column; guard -> registry rule target law report;
+ * everything -> position; position -> postgres.h.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "utils/guc.h"
 
 #include "cdc_compat.h"
+#include "cdc_guard.h"
 
 CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);
+
+PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	DefineCustomBoolVariable("cdc_precedence.bypass_guard",
+							 "Lets a table's owner write past its guard triggers.",
+							 "It has no effect for roles that do not have the rights of the table's owner.",
+							 &cdc_bypass_guard,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL,
+							 NULL,
+							 NULL);
+	MarkGUCPrefixReserved("cdc_precedence");
+}

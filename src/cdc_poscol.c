@@ -136,45 +136,78 @@ datum_from_part(Oid type, uint64 part)
 	return type == INT4OID ? Int32GetDatum((int32) part) : Int16GetDatum((int16) part);
 }
 
+/*
+ * Take a real position apart into values of the target's several position
+ * columns; refused where they have no room for it.
+ */
+void
+cdc_position_to_columns(const CdcTarget *target, const uint8 *pos, int len, Datum *values)
+{
+	CdcPosition p;
+
+	if (!cdc_position_unpack(pos, len, &p))
+		elog(ERROR, "invalid position bytes");
+	if (p.kind != target->pos_kind)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("position %s does not fit the position columns of target \"%s\"",
+						cdc_pos_text(pos, len), target->name),
+				 errdetail("The columns hold %s positions.",
+						   target->pos_kind == CDC_POSITION_LSN ? "LSN-headed" : "number-headed"),
+				 errhint("Use one cdc_position column, or positions of the columns' kind.")));
+	if (p.epoch != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" has no room for the epoch of position %s", target->name,
+						cdc_pos_text(pos, len)),
+				 errhint("Use one cdc_position column.")));
+	if (p.nparts > target->npos)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("position %s has more parts than target \"%s\" has position columns",
+						cdc_pos_text(pos, len), target->name),
+				 errhint("Use one cdc_position column, or name as many position_columns as there are parts.")));
+	for (int i = 0; i < target->npos; i++)
+		values[i] = datum_from_part(target->pos_type[i], p.parts[i]);
+}
+
 /* Write a position (len 0: none) to the target's several position columns. */
 static void
 put_parts(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len, Datum *values, bool *isnull)
 {
-	CdcPosition p;
+	Datum		parts[CDC_POSITION_MAX_PARTS] = {0};
 
-	memset(&p, 0, sizeof(p));
 	if (len > 0)
-	{
-		if (!cdc_position_unpack(pos, len, &p))
-			elog(ERROR, "invalid position bytes");
-		if (p.kind != target->pos_kind)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("position %s does not fit the position columns of target \"%s\"",
-							cdc_pos_text(pos, len), target->name),
-					 errdetail("The columns hold %s positions.",
-							   target->pos_kind == CDC_POSITION_LSN ? "LSN-headed" : "number-headed"),
-					 errhint("Use one cdc_position column, or positions of the columns' kind.")));
-		if (p.epoch != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("target \"%s\" has no room for the epoch of position %s", target->name,
-							cdc_pos_text(pos, len)),
-					 errhint("Use one cdc_position column.")));
-		if (p.nparts > target->npos)
-			ereport(ERROR,
-					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("position %s has more parts than target \"%s\" has position columns",
-							cdc_pos_text(pos, len), target->name),
-					 errhint("Use one cdc_position column, or name as many position_columns as there are parts.")));
-	}
+		cdc_position_to_columns(target, pos, len, parts);
 	for (int i = 0; i < target->npos; i++)
 	{
 		int			col = leaf->attno[target->pos_attno[i] - 1] - 1;
 
 		isnull[col] = len == 0;
-		values[col] = len == 0 ? (Datum) 0 : datum_from_part(target->pos_type[i], p.parts[i]);
+		values[col] = parts[i];
 	}
+}
+
+/* A position of epoch 0 gets this epoch; others are taken as written. */
+void
+cdc_pos_enter_epoch(CdcPos *pos, int64 epoch)
+{
+	CdcPosition p;
+
+	if (epoch == 0 || pos->len == 0 || !cdc_position_unpack(pos->bytes, pos->len, &p) ||
+		p.epoch != 0)
+		return;
+	p.epoch = (uint32) epoch;
+	pos->len = cdc_position_pack(&p, pos->bytes);
+}
+
+/* An argument of type cdc_position by value; NULL and 0/0 are none. */
+void
+cdc_pos_from_datum(CdcPos *pos, Datum value, bool isnull)
+{
+	Oid			type = position_type;
+
+	cdc_position_from_columns(1, &type, &value, &isnull, pos);
 }
 
 /*

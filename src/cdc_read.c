@@ -334,6 +334,25 @@ snapshot_placed(CdcReader *r, const CdcPos *pos)
 	return pos->len > 0 && cdc_position_kind_of(pos->bytes) == CDC_POSITION_NUMBER;
 }
 
+/* A truncate has no key; the greatest one of a batch is what matters. */
+static void
+read_truncate(CdcReader *r, TupleTableSlot *slot, const CdcPos *pos)
+{
+	CdcPos	   *greatest = &r->result->truncate;
+
+	if (!r->rule->attached)
+		note_fault(r, &r->truncates, slot);
+	else if (pos->len == 0)
+		note_fault(r, &r->null_position, slot);
+	else
+	{
+		note_position(r, pos);
+		r->result->truncates++;
+		if (cdc_pos_compare(pos->bytes, pos->len, greatest->bytes, greatest->len) > 0)
+			*greatest = *pos;
+	}
+}
+
 static void
 read_row(CdcReader *r, TupleTableSlot *slot)
 {
@@ -345,6 +364,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	slot_getallattrs(slot);
 	r->result->events++;
 	cdc_position_from_columns(cols->npos, cols->pos_type, slot->tts_values, slot->tts_isnull, &pos);
+	cdc_pos_enter_epoch(&pos, r->rule->epoch);
 	op = classify(r, slot, pos.len > 0);
 	if (op.class == CDC_UNKNOWN)
 		return;
@@ -355,7 +375,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	}
 	if (op.class == CDC_TRUNCATE)
 	{
-		note_fault(r, &r->truncates, slot);
+		read_truncate(r, slot, &pos);
 		return;
 	}
 
@@ -463,7 +483,7 @@ report_faults(CdcReader *r)
 				 errmsg("truncate events in staging \"%s\" need an attached target", staging),
 				 errdetail("Rows: %lld, one with %s.",
 						   (long long) r->truncates.count, r->truncates.example),
-				 errhint("Keep them out with staging_filter, or map them to 'ignore' in op_map.")));
+				 errhint("Attach it with cdc_attach(); or keep them out with staging_filter, or map them to 'ignore' in op_map.")));
 	if (r->rule->check_events && r->result->events != r->rule->expect_events)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_rule.c
- *		The arguments of cdc_apply() read into a CdcRule.
+ *		The arguments of cdc_apply(), completed by what the target's attachment
+ *		says and read into a CdcRule.
  *
  * Here: what can be checked without looking at a relation.  Names are looked
  * up in cdc_target.c and cdc_column.c.
@@ -10,50 +11,49 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 
-#include "cdc_apply.h"
+#include "cdc_registry.h"
 
 /* The value that Debezium writes where it does not know one. */
 #define CDC_UNAVAILABLE_VALUE	"__debezium_unavailable_value"
 
-/* the arguments, in the order of the SQL signature */
-enum
-{
-	ARG_TARGET, ARG_STAGING, ARG_KEY_COLUMNS, ARG_POSITION_COLUMNS, ARG_STAGING_POSITION,
-	ARG_STAGING_FILTER, ARG_OP_COLUMN, ARG_DEFAULT_OP, ARG_DELETE_FLAG_COLUMN,
-	ARG_TOMBSTONE_COLUMN, ARG_OLD_KEY_COLUMNS, ARG_UNCHANGED_COLUMN, ARG_EXCEPT_COLUMNS,
-	ARG_OP_MAP, ARG_NULL_OP, ARG_UNAVAILABLE_VALUE, ARG_ON_UNAVAILABLE, ARG_IGNORE_NULLS,
-	ARG_SNAPSHOT_POSITION, ARG_ON_TIE, ARG_ON_SAME_POSITION, ARG_ON_SCHEMA_CHANGE,
-	ARG_COLUMN_POSITIONS, ARG_CONSUME, ARG_EXPECT_EVENTS, ARG_LINEAGE, ARG_DRY_RUN, ARG_NOWAIT
-};
-
 static char *
-text_arg(FunctionCallInfo fcinfo, int arg)
+text_arg(const CdcArgs *args, int arg)
 {
-	return PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg));
+	return args->isnull[arg] ? NULL : TextDatumGetCString(args->values[arg]);
 }
 
 static char *
-name_arg(FunctionCallInfo fcinfo, int arg)
+name_arg(const CdcArgs *args, int arg)
 {
-	return PG_ARGISNULL(arg) ? NULL : pstrdup(NameStr(*PG_GETARG_NAME(arg)));
+	return args->isnull[arg] ? NULL : pstrdup(NameStr(*DatumGetName(args->values[arg])));
+}
+
+static bool
+bool_arg(const CdcArgs *args, int arg)
+{
+	return !args->isnull[arg] && DatumGetBool(args->values[arg]);
 }
 
 /* A name[] argument as a list of strings; NIL when NULL or empty. */
 static List *
-names_arg(FunctionCallInfo fcinfo, int arg, const char *param)
+names_arg(const CdcArgs *args, int arg, const char *param)
 {
 	List	   *names = NIL;
 	Datum	   *elems;
 	bool	   *nulls;
 	int			n;
 
-	if (PG_ARGISNULL(arg))
+	if (args->isnull[arg])
 		return NIL;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+	deconstruct_array(DatumGetArrayTypeP(args->values[arg]), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
 					  &elems, &nulls, &n);
 	for (int i = 0; i < n; i++)
 	{
@@ -68,11 +68,11 @@ names_arg(FunctionCallInfo fcinfo, int arg, const char *param)
 
 /* A name[] argument that must not be empty when given. */
 static List *
-some_names_arg(FunctionCallInfo fcinfo, int arg, const char *param)
+some_names_arg(const CdcArgs *args, int arg, const char *param)
 {
-	List	   *names = names_arg(fcinfo, arg, param);
+	List	   *names = names_arg(args, arg, param);
 
-	if (names == NIL && !PG_ARGISNULL(arg))
+	if (names == NIL && !args->isnull[arg])
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s is empty", param),
@@ -85,10 +85,10 @@ some_names_arg(FunctionCallInfo fcinfo, int arg, const char *param)
  * when NULL.
  */
 static int
-option_arg(FunctionCallInfo fcinfo, int arg, const char *param,
+option_arg(const CdcArgs *args, int arg, const char *param,
 		   const char *const *values, int nvalues, int fallback)
 {
-	char	   *given = text_arg(fcinfo, arg);
+	char	   *given = text_arg(args, arg);
 	StringInfoData all;
 
 	if (given == NULL)
@@ -108,7 +108,7 @@ option_arg(FunctionCallInfo fcinfo, int arg, const char *param,
 }
 
 #define OPTION(arg, param, fallback, ...) \
-	option_arg(fcinfo, arg, param, \
+	option_arg(args, arg, param, \
 			   (const char *const[]) {__VA_ARGS__}, \
 			   lengthof(((const char *const[]) {__VA_ARGS__})), fallback)
 
@@ -122,31 +122,29 @@ refuse_unsupported(const char *what)
 
 /* Parameters whose machinery is not there yet are refused, never ignored. */
 static void
-check_unsupported(FunctionCallInfo fcinfo)
+check_unsupported(const CdcArgs *args)
 {
-	if (!PG_ARGISNULL(ARG_LINEAGE))
-		refuse_unsupported("lineage");
-	if (!PG_ARGISNULL(ARG_COLUMN_POSITIONS))
+	if (!args->isnull[CDC_ARG_COLUMN_POSITIONS])
 		refuse_unsupported("column_positions");
 }
 
 static void
-read_options(FunctionCallInfo fcinfo, CdcRule *rule)
+read_options(const CdcArgs *args, CdcRule *rule)
 {
 	int			consume;
 
-	rule->null_op = OPTION(ARG_NULL_OP, "null_op", CDC_NULL_OP_AUTO,
+	rule->null_op = OPTION(CDC_ARG_NULL_OP, "null_op", CDC_NULL_OP_AUTO,
 						   "auto", "read", "ignore", "error");
-	rule->on_unavailable = OPTION(ARG_ON_UNAVAILABLE, "on_unavailable", CDC_UNAVAILABLE_ERROR,
+	rule->on_unavailable = OPTION(CDC_ARG_ON_UNAVAILABLE, "on_unavailable", CDC_UNAVAILABLE_ERROR,
 								  "error", "null");
-	rule->snapshot_position = OPTION(ARG_SNAPSHOT_POSITION, "snapshot_position",
+	rule->snapshot_position = OPTION(CDC_ARG_SNAPSHOT_POSITION, "snapshot_position",
 									 CDC_SNAPSHOT_BY_KIND, "none", "event");
-	rule->on_tie = OPTION(ARG_ON_TIE, "on_tie", CDC_TIE_ERROR, "error", "upsert");
-	rule->on_same_position = OPTION(ARG_ON_SAME_POSITION, "on_same_position", CDC_SAME_WARN,
+	rule->on_tie = OPTION(CDC_ARG_ON_TIE, "on_tie", CDC_TIE_ERROR, "error", "upsert");
+	rule->on_same_position = OPTION(CDC_ARG_ON_SAME_POSITION, "on_same_position", CDC_SAME_WARN,
 									"warn", "keep", "rewrite", "error");
-	rule->on_schema_change = OPTION(ARG_ON_SCHEMA_CHANGE, "on_schema_change", CDC_SCHEMA_WARN,
+	rule->on_schema_change = OPTION(CDC_ARG_ON_SCHEMA_CHANGE, "on_schema_change", CDC_SCHEMA_WARN,
 									"warn", "ignore", "fail", "append_new_columns");
-	consume = OPTION(ARG_CONSUME, "consume", CDC_CONSUME_KEEP,
+	consume = OPTION(CDC_ARG_CONSUME, "consume", CDC_CONSUME_KEEP,
 					 "keep", "delete", "truncate", "bookmark");
 	if (consume > CDC_CONSUME_DELETE)
 		refuse_unsupported(consume == 2 ? "consume => 'truncate'" : "consume => 'bookmark'");
@@ -155,53 +153,258 @@ read_options(FunctionCallInfo fcinfo, CdcRule *rule)
 
 /*
  * Read all arguments of cdc_apply() into *rule, in the current memory
- * context.  Arguments that are wrong by themselves are refused here.
+ * context.  Arguments that are wrong by themselves are refused here; staging
+ * may be missing.
  */
 void
-cdc_rule_from_args(FunctionCallInfo fcinfo, CdcRule *rule)
+cdc_rule_read(const CdcArgs *args, CdcRule *rule)
 {
 	memset(rule, 0, sizeof(CdcRule));
-	if (PG_ARGISNULL(ARG_TARGET))
+	if (args->isnull[CDC_ARG_TARGET])
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
-	rule->target = PG_GETARG_OID(ARG_TARGET);
-	check_unsupported(fcinfo);
-	if (PG_ARGISNULL(ARG_STAGING))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("staging must be given"),
-				 errdetail("No staging relation is recorded for the target."),
-				 errhint("Name the relation that holds the events: cdc_apply('target', 'staging').")));
-	rule->staging = PG_GETARG_OID(ARG_STAGING);
+	rule->target = DatumGetObjectId(args->values[CDC_ARG_TARGET]);
+	check_unsupported(args);
+	if (!args->isnull[CDC_ARG_STAGING])
+		rule->staging = DatumGetObjectId(args->values[CDC_ARG_STAGING]);
 	if (rule->staging == rule->target)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target and staging are the same relation")));
 
-	rule->key_columns = some_names_arg(fcinfo, ARG_KEY_COLUMNS, "key_columns");
-	rule->position_columns = some_names_arg(fcinfo, ARG_POSITION_COLUMNS, "position_columns");
-	rule->old_key_columns = names_arg(fcinfo, ARG_OLD_KEY_COLUMNS, "old_key_columns");
-	rule->except_columns = names_arg(fcinfo, ARG_EXCEPT_COLUMNS, "except_columns");
-	rule->staging_position = text_arg(fcinfo, ARG_STAGING_POSITION);
-	rule->staging_filter = text_arg(fcinfo, ARG_STAGING_FILTER);
-	rule->op_column = name_arg(fcinfo, ARG_OP_COLUMN);
-	rule->default_op = text_arg(fcinfo, ARG_DEFAULT_OP);
-	rule->delete_flag_column = name_arg(fcinfo, ARG_DELETE_FLAG_COLUMN);
-	rule->tombstone_column = name_arg(fcinfo, ARG_TOMBSTONE_COLUMN);
-	rule->unchanged_column = name_arg(fcinfo, ARG_UNCHANGED_COLUMN);
-	if (!PG_ARGISNULL(ARG_OP_MAP))
-		rule->op_map = PG_GETARG_JSONB_P_COPY(ARG_OP_MAP);
-	rule->unavailable_value = PG_ARGISNULL(ARG_UNAVAILABLE_VALUE) ?
-		pstrdup(CDC_UNAVAILABLE_VALUE) : text_arg(fcinfo, ARG_UNAVAILABLE_VALUE);
+	rule->key_columns = some_names_arg(args, CDC_ARG_KEY_COLUMNS, "key_columns");
+	rule->position_columns = some_names_arg(args, CDC_ARG_POSITION_COLUMNS, "position_columns");
+	rule->old_key_columns = names_arg(args, CDC_ARG_OLD_KEY_COLUMNS, "old_key_columns");
+	rule->except_columns = names_arg(args, CDC_ARG_EXCEPT_COLUMNS, "except_columns");
+	rule->staging_position = text_arg(args, CDC_ARG_STAGING_POSITION);
+	rule->staging_filter = text_arg(args, CDC_ARG_STAGING_FILTER);
+	rule->op_column = name_arg(args, CDC_ARG_OP_COLUMN);
+	rule->default_op = text_arg(args, CDC_ARG_DEFAULT_OP);
+	rule->delete_flag_column = name_arg(args, CDC_ARG_DELETE_FLAG_COLUMN);
+	rule->tombstone_column = name_arg(args, CDC_ARG_TOMBSTONE_COLUMN);
+	rule->unchanged_column = name_arg(args, CDC_ARG_UNCHANGED_COLUMN);
+	if (!args->isnull[CDC_ARG_OP_MAP])
+		rule->op_map = DatumGetJsonbPCopy(args->values[CDC_ARG_OP_MAP]);
+	rule->unavailable_value = args->isnull[CDC_ARG_UNAVAILABLE_VALUE] ?
+		pstrdup(CDC_UNAVAILABLE_VALUE) : text_arg(args, CDC_ARG_UNAVAILABLE_VALUE);
 	if (rule->unavailable_value[0] == '\0')
 		rule->unavailable_value = NULL;
-	rule->ignore_nulls = !PG_ARGISNULL(ARG_IGNORE_NULLS) && PG_GETARG_BOOL(ARG_IGNORE_NULLS);
-	read_options(fcinfo, rule);
+	rule->ignore_nulls = bool_arg(args, CDC_ARG_IGNORE_NULLS);
+	read_options(args, rule);
 
-	rule->check_events = !PG_ARGISNULL(ARG_EXPECT_EVENTS);
+	rule->recorded_position = args->recorded_position;
+	rule->recorded_filter = args->recorded_filter;
+	rule->check_events = !args->isnull[CDC_ARG_EXPECT_EVENTS];
 	if (rule->check_events)
-		rule->expect_events = PG_GETARG_INT64(ARG_EXPECT_EVENTS);
-	rule->dry_run = !PG_ARGISNULL(ARG_DRY_RUN) && PG_GETARG_BOOL(ARG_DRY_RUN);
-	rule->nowait = !PG_ARGISNULL(ARG_NOWAIT) && PG_GETARG_BOOL(ARG_NOWAIT);
+		rule->expect_events = DatumGetInt64(args->values[CDC_ARG_EXPECT_EVENTS]);
+	rule->lineage = text_arg(args, CDC_ARG_LINEAGE);
+	rule->dry_run = bool_arg(args, CDC_ARG_DRY_RUN);
+	rule->nowait = bool_arg(args, CDC_ARG_NOWAIT);
+}
+
+/* ---------- what is recorded ---------- */
+
+/*
+ * The present name of a recorded column: names are followed when a column is
+ * renamed; the attribute number helps where that could not be.
+ */
+static char *
+current_name(Relation target, char *name, AttrNumber attno)
+{
+	TupleDesc	desc = RelationGetDescr(target);
+
+	if (get_attnum(RelationGetRelid(target), name) <= 0 && attno > 0 && attno <= desc->natts &&
+		!TupleDescAttr(desc, attno - 1)->attisdropped)
+		return pstrdup(NameStr(TupleDescAttr(desc, attno - 1)->attname));
+	return name;
+}
+
+/* The recorded columns of the target in a name[] and its int2[] of numbers. */
+static List *
+recorded_columns(const CdcRegistration *reg, int names, int attnums, Relation target)
+{
+	List	   *list = cdc_registry_name_list(reg->rule.values[names]);
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+	ListCell   *lc;
+
+	deconstruct_array(DatumGetArrayTypeP(reg->rule.values[attnums]), INT2OID, 2, true,
+					  TYPALIGN_SHORT, &elems, &nulls, &n);
+	foreach(lc, list)
+		if (foreach_current_index(lc) < n)
+			lfirst(lc) = current_name(target, lfirst(lc),
+									  DatumGetInt16(elems[foreach_current_index(lc)]));
+	return list;
+}
+
+static bool
+same_names(List *a, List *b, bool ordered)
+{
+	ListCell   *lc;
+
+	if (list_length(a) != list_length(b))
+		return false;
+	foreach(lc, a)
+	{
+		bool		found = false;
+
+		for (int i = 0; i < list_length(b); i++)
+			if ((!ordered || i == foreach_current_index(lc)) &&
+				strcmp(lfirst(lc), list_nth(b, i)) == 0)
+				found = true;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static void
+refuse_contradiction(Relation target, const char *param)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s contradicts the attachment of target \"%s\"", param,
+					cdc_relation_name(target)),
+			 errhint("Leave it out; to change it, cdc_detach() the target and attach it again.")));
+}
+
+/* Complete one of the lists of the target's columns, or compare it. */
+static void
+merge_columns(CdcArgs *args, int arg, const char *param, List *recorded, Relation target)
+{
+	List	   *given = some_names_arg(args, arg, param);
+
+	if (given == NIL)
+	{
+		args->values[arg] = cdc_registry_names(recorded);
+		args->isnull[arg] = false;
+	}
+	else if (!same_names(given, recorded, arg == CDC_ARG_POSITION_COLUMNS))
+		refuse_contradiction(target, param);
+}
+
+static void
+merge_tombstone(CdcArgs *args, const CdcRegistration *reg, Relation target)
+{
+	const CdcRecord *rule = &reg->rule;
+	char	   *given = name_arg(args, CDC_ARG_TOMBSTONE_COLUMN);
+	char	   *recorded;
+	Name		name;
+
+	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
+	{
+		if (given != NULL)
+			refuse_contradiction(target, "tombstone_column");
+		return;
+	}
+	recorded = pstrdup(NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])));
+	if (!rule->isnull[RULE_TOMBSTONE_ATTNUM])
+		recorded = current_name(target, recorded,
+								DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]));
+	if (given != NULL && strcmp(given, recorded) != 0)
+		refuse_contradiction(target, "tombstone_column");
+	name = palloc0(sizeof(NameData));
+	namestrcpy(name, recorded);
+	args->values[CDC_ARG_TOMBSTONE_COLUMN] = NameGetDatum(name);
+	args->isnull[CDC_ARG_TOMBSTONE_COLUMN] = false;
+}
+
+/*
+ * The recorded staging relation, by its name; 0 without one.  It must exist
+ * unless missing_ok.
+ */
+Oid
+cdc_rule_recorded_staging(const CdcRegistration *reg, bool missing_ok)
+{
+	const CdcRecord *rule = &reg->rule;
+
+	if (!rule->exists || rule->isnull[RULE_STAGING_NAME])
+		return InvalidOid;
+	return RangeVarGetRelid(makeRangeVar(pstrdup(NameStr(*DatumGetName(rule->values[RULE_STAGING_SCHEMA]))),
+										 pstrdup(NameStr(*DatumGetName(rule->values[RULE_STAGING_NAME]))),
+										 -1),
+							NoLock, missing_ok);
+}
+
+/*
+ * Complete the arguments of cdc_apply() by what is recorded of the target.
+ * Key, position and tombstone columns that contradict it are refused.
+ */
+void
+cdc_rule_merge(CdcArgs *args, const CdcRegistration *reg, Relation target)
+{
+	const CdcRecord *rule = &reg->rule;
+
+	if (!rule->exists)
+		return;
+	merge_columns(args, CDC_ARG_KEY_COLUMNS, "key_columns",
+				  recorded_columns(reg, RULE_KEY_COLUMNS, RULE_KEY_ATTNUMS, target), target);
+	merge_columns(args, CDC_ARG_POSITION_COLUMNS, "position_columns",
+				  recorded_columns(reg, RULE_POSITION_COLUMNS, RULE_POSITION_ATTNUMS, target),
+				  target);
+	merge_tombstone(args, reg, target);
+	for (int i = 0; i < RULE_PARAMS; i++)
+	{
+		int			arg = CDC_ARG_KEY_COLUMNS + i;
+
+		if (arg == CDC_ARG_TOMBSTONE_COLUMN || !args->isnull[arg] ||
+			rule->isnull[RULE_PARAMS_FROM + i])
+			continue;
+		args->values[arg] = rule->values[RULE_PARAMS_FROM + i];
+		args->isnull[arg] = false;
+		if (arg == CDC_ARG_STAGING_POSITION)
+			args->recorded_position = true;
+		if (arg == CDC_ARG_STAGING_FILTER)
+			args->recorded_filter = true;
+	}
+	if (args->isnull[CDC_ARG_STAGING] && !rule->isnull[RULE_STAGING_NAME])
+	{
+		args->values[CDC_ARG_STAGING] = ObjectIdGetDatum(cdc_rule_recorded_staging(reg, false));
+		args->isnull[CDC_ARG_STAGING] = false;
+	}
+}
+
+static void
+refuse_lost_side_table(const char *target)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the side table of target \"%s\" is gone", target),
+			 errdetail("Its deletes are no longer remembered."),
+			 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+}
+
+/*
+ * Read the arguments together with what is recorded of the target: the rule
+ * of the call, with fence, floor, epoch and the home of tombstones.
+ */
+void
+cdc_rule_complete(CdcArgs *args, const CdcRegistration *reg, Relation target, CdcRule *rule)
+{
+	const char *name = cdc_relation_name(target);
+
+	cdc_rule_merge(args, reg, target);
+	cdc_rule_read(args, rule);
+	rule->attached = reg->rule.exists;
+	rule->horizon = reg->horizon;
+	rule->epoch = reg->epoch;
+	if (!reg->rule.exists)
+	{
+		if (OidIsValid(reg->tombstones) && get_rel_name(reg->tombstones) != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("target \"%s\" is not attached", name),
+					 errdetail("Its deletes are remembered in \"%s\".",
+							   get_rel_name(reg->tombstones)),
+					 errhint("Use cdc_attach() again, or drop that table to forget them.")));
+		return;
+	}
+	if (reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
+	{
+		if (!OidIsValid(reg->tombstones))
+			refuse_lost_side_table(name);
+		rule->tombstones = reg->tombstones;
+	}
 }

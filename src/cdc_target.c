@@ -383,9 +383,9 @@ describe_tombstone(CdcTarget *target, const CdcRule *rule)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" has no place for tombstones", target->name),
 				 errdetail("A delete that is not remembered lets an older event bring the row back."),
-				 errhint("ALTER TABLE %s ADD COLUMN deleted boolean NOT NULL DEFAULT false; or name the column in tombstone_column.",
-						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
-													RelationGetRelationName(target->rel)))));
+				 errhint("SELECT cdc_attach(%s) gives it a side table; or add a column deleted boolean NOT NULL DEFAULT false, or name the column in tombstone_column.",
+						 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
+																	   RelationGetRelationName(target->rel))))));
 	type = getBaseType(get_atttype(target->relid, attno));
 	if (type != BOOLOID && type != TIMESTAMPTZOID)
 		ereport(ERROR,
@@ -413,7 +413,8 @@ refuse_generated(CdcTarget *target, AttrNumber attno, const char *what)
 static void
 check_law_columns(CdcTarget *target)
 {
-	refuse_generated(target, target->tomb_attno, "tombstone");
+	if (target->tomb_attno != 0)
+		refuse_generated(target, target->tomb_attno, "tombstone");
 	for (int p = 0; p < target->npos; p++)
 		refuse_generated(target, target->pos_attno[p], "position");
 	for (int i = 0; i < target->nkeys; i++)
@@ -435,11 +436,12 @@ check_law_columns(CdcTarget *target)
 }
 
 /*
- * Fill *target from the relation and the rule.  Allocates in the current
- * memory context; rel stays open as long as *target is used.
+ * Fill *target with the relation and its key, that of the primary key when
+ * key_columns is NIL.  Allocates in the current memory context; rel stays open
+ * as long as *target is used.
  */
 void
-cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
+cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns)
 {
 	Relation	index;
 
@@ -448,8 +450,8 @@ cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
 	target->relid = RelationGetRelid(rel);
 	target->name = cdc_relation_name(rel);
 	target->natts = RelationGetDescr(rel)->natts;
-	target->index = rule->key_columns != NIL ?
-		find_named_key(target, rule->key_columns) : find_primary_key(target);
+	target->index = key_columns != NIL ?
+		find_named_key(target, key_columns) : find_primary_key(target);
 
 	index = index_open(target->index, AccessShareLock);
 	target->nkeys = index->rd_index->indnkeyatts;
@@ -457,8 +459,19 @@ cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
 	for (int i = 0; i < target->nkeys; i++)
 		describe_key(&target->keys[i], target, index, i);
 	index_close(index, NoLock);
+}
 
+/* Fill *target from the relation and the rule, as above. */
+void
+cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
+{
+	cdc_target_describe_key(target, rel, rule->key_columns);
 	describe_position(target, rule);
-	describe_tombstone(target, rule);
+	target->horizon = rule->horizon;
+	target->tombstones = rule->tombstones;
+	if (OidIsValid(target->tombstones))
+		cdc_tombstones_check(target);
+	else
+		describe_tombstone(target, rule);
 	check_law_columns(target);
 }

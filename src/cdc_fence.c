@@ -1,0 +1,508 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_fence.c
+ *		Fences, floors and epochs of attached targets: purging tombstones,
+ *		truncate events, and the functions that set them by hand.
+ *
+ * Rows are removed or marked by one ordinary statement, run as the caller and
+ * let through by the guard.  Every name in it is qualified, operators too, so
+ * that the caller's search_path has no say.
+ *
+ * Locks: the apply lock of the target and ROW EXCLUSIVE on it, kept to the end
+ * of the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "cdc_fence.h"
+#include "cdc_guard.h"
+#include "cdc_registry.h"
+
+/* An attached target, for its owner. */
+typedef struct CdcOwned
+{
+	CdcRegistration reg;
+	CdcRule		rule;
+	CdcTarget	target;
+	Relation	rel;
+} CdcOwned;
+
+PG_FUNCTION_INFO_V1(cdc_purge_tombstones);
+PG_FUNCTION_INFO_V1(cdc_set_fence);
+PG_FUNCTION_INFO_V1(cdc_set_floor);
+PG_FUNCTION_INFO_V1(cdc_new_epoch);
+
+/* ---------- SQL over target and side table ---------- */
+
+static char *
+qualified(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+static const char *
+extension_schema(void)
+{
+	return quote_identifier(get_namespace_name(cdc_extension_schema()));
+}
+
+static const char *
+column_name(const CdcTarget *target, AttrNumber attno)
+{
+	return quote_identifier(get_attname(target->relid, attno, false));
+}
+
+/* The position of a target's row as one cdc_position. */
+static char *
+position_expression(const CdcTarget *target)
+{
+	StringInfoData s;
+
+	if (target->pos_single)
+		return pstrdup(column_name(target, target->pos_attno[0]));
+	initStringInfo(&s);
+	appendStringInfoChar(&s, '(');
+	for (int i = 0; i < target->npos; i++)
+	{
+		const char *name = column_name(target, target->pos_attno[i]);
+
+		if (i > 0)
+			appendStringInfoString(&s, " OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) ");
+		if (target->pos_type[i] == LSNOID)
+			appendStringInfo(&s, "%s::pg_catalog.text", name);
+		else if (i == 0)
+			appendStringInfo(&s, "pg_catalog.trunc(%s)::pg_catalog.text", name);
+		else
+			appendStringInfo(&s, "pg_catalog.trunc(coalesce(%s, 0))::pg_catalog.text", name);
+	}
+	appendStringInfo(&s, ")::%s.cdc_position", extension_schema());
+	return s.data;
+}
+
+/* Is the target's row dead?  Row home only. */
+static char *
+dead_expression(const CdcTarget *target)
+{
+	return psprintf("%s %s", column_name(target, target->tomb_attno),
+					target->tomb_time ? "IS NOT NULL" : "IS TRUE");
+}
+
+/* Condition: the position of a row is at or below parameter 1, or there is none. */
+static char *
+not_above(const char *position)
+{
+	return psprintf("NOT %s.cdc_supersedes(%s, $1)", extension_schema(), position);
+}
+
+/* Run one statement past the guard; the number of rows. */
+static int64
+run_statement(Oid target, const char *sql, int nargs, Oid *types, Datum *values)
+{
+	Oid			exempt = cdc_guard_exempt(target);
+	int64		rows = 0;
+	volatile int rc = 0;
+
+	SPI_connect();
+	PG_TRY();
+	{
+		rc = SPI_execute_with_args(sql, nargs, types, values, NULL, false, 0);
+	}
+	PG_FINALLY();
+	{
+		cdc_guard_exempt(exempt);
+	}
+	PG_END_TRY();
+	if (rc < 0)
+		elog(ERROR, "could not run \"%s\": %s", sql, SPI_result_code_string(rc));
+	rows = SPI_processed;
+	SPI_finish();
+	return rows;
+}
+
+/* Run a query for one position, with at most one parameter. */
+static void
+query_position(const char *sql, int nargs, Oid type, Datum value, CdcPos *pos)
+{
+	bool		isnull;
+	Datum		result;
+
+	SPI_connect();
+	if (SPI_execute_with_args(sql, nargs, &type, &value, NULL, true, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "could not run \"%s\"", sql);
+	result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	cdc_pos_from_datum(pos, result, isnull);
+	SPI_finish();
+}
+
+/* Does a query find a row at the latest snapshot? */
+static bool
+any_row(const char *sql, int nargs, Oid *types, Datum *values)
+{
+	bool		found;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	SPI_connect();
+	if (SPI_execute_with_args(sql, nargs, types, values, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not run \"%s\"", sql);
+	found = SPI_processed > 0;
+	SPI_finish();
+	PopActiveSnapshot();
+	return found;
+}
+
+/* ---------- truncate events ---------- */
+
+/* What marks a row as deleted at parameter 1; parameters from *n on are added. */
+static char *
+mark_dead(const CdcTarget *target, const CdcPos *pos, int *n, Oid *types, Datum *values)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	appendStringInfo(&s, "%s = %s", column_name(target, target->tomb_attno),
+					 target->tomb_time ? "pg_catalog.now()" : "true");
+	if (target->pos_single)
+	{
+		appendStringInfo(&s, ", %s = $1", column_name(target, target->pos_attno[0]));
+		return s.data;
+	}
+	cdc_position_to_columns(target, pos->bytes, pos->len, values + *n);
+	for (int i = 0; i < target->npos; i++)
+	{
+		types[(*n)++] = target->pos_type[i];
+		appendStringInfo(&s, ", %s = $%d", column_name(target, target->pos_attno[i]), *n);
+	}
+	return s.data;
+}
+
+/*
+ * Kill every row at or below a position: marked as deleted there in the row
+ * home, removed in the other.
+ */
+void
+cdc_truncate_rows(const CdcTarget *target, const CdcPos *pos)
+{
+	char	   *name = qualified(target->relid);
+	char	   *where = not_above(position_expression(target));
+	Oid			types[1 + CDC_POSITION_MAX_PARTS];
+	Datum		values[1 + CDC_POSITION_MAX_PARTS];
+	char	   *sql;
+	int			n = 1;
+
+	types[0] = cdc_position_type();
+	values[0] = cdc_value_from_bytes(pos->bytes, pos->len);
+	if (target->tomb_attno == 0)
+		sql = psprintf("DELETE FROM %s WHERE %s", name, where);
+	else
+	{
+		where = psprintf("%s AND NOT (%s)", where, dead_expression(target));
+		sql = psprintf("UPDATE %s SET %s WHERE %s", name, mark_dead(target, pos, &n, types, values),
+					   where);
+	}
+	(void) run_statement(target->relid, sql, n, types, values);
+
+	/* rows that the transaction's snapshot does not show were not reached */
+	if (IsolationUsesXactSnapshot())
+	{
+		CommandCounterIncrement();
+		if (any_row(psprintf("SELECT FROM %s WHERE %s LIMIT 1", name, where), 1, types, values))
+			cdc_refuse_concurrent();
+	}
+}
+
+/* ---------- an attached target of the caller ---------- */
+
+static void
+open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
+{
+	CdcArgs		args;
+	Oid			relid;
+
+	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
+	PreventCommandIfReadOnly(what);
+	PreventCommandIfParallelMode(what);
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("target must not be NULL")));
+	relid = PG_GETARG_OID(0);
+	owned->rel = try_table_open(relid, RowExclusiveLock);
+	if (owned->rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	cdc_target_check(owned->rel);
+	cdc_check_owner(owned->rel);
+	(void) cdc_target_lock(relid, ExclusiveLock, false);
+
+	cdc_registry_read(relid, &owned->reg);
+	if (!owned->reg.rule.exists)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is not attached", cdc_relation_name(owned->rel)),
+				 errhint("Use cdc_attach().")));
+	memset(args.isnull, true, sizeof(args.isnull));
+	args.values[CDC_ARG_TARGET] = ObjectIdGetDatum(relid);
+	args.isnull[CDC_ARG_TARGET] = false;
+	/* a staging relation that is gone is none of our business */
+	args.values[CDC_ARG_STAGING] = ObjectIdGetDatum(InvalidOid);
+	args.isnull[CDC_ARG_STAGING] = false;
+	cdc_rule_complete(&args, &owned->reg, owned->rel, &owned->rule);
+	cdc_target_describe(&owned->target, owned->rel, &owned->rule);
+}
+
+static void
+close_owned(CdcOwned *owned)
+{
+	table_close(owned->rel, NoLock);
+}
+
+/* ---------- purge ---------- */
+
+/* The table that holds tombstones, and their position and time there. */
+typedef struct Graves
+{
+	Oid			relid;
+	char	   *where;			/* which rows are tombstones */
+	char	   *position;
+	const char *time;			/* NULL: they have none */
+} Graves;
+
+static void
+describe_graves(const CdcTarget *target, Graves *graves)
+{
+	if (OidIsValid(target->tombstones))
+	{
+		graves->relid = target->tombstones;
+		graves->where = "true";
+		graves->position = "source_position";
+		graves->time = "deleted_at";
+	}
+	else
+	{
+		graves->relid = target->relid;
+		graves->where = dead_expression(target);
+		graves->position = position_expression(target);
+		graves->time = target->tomb_time ? column_name(target, target->tomb_attno) : NULL;
+	}
+}
+
+/* The greatest position below every tombstone younger than that. */
+static void
+position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than, CdcPos *pos)
+{
+	const char *schema = extension_schema();
+
+	if (graves->time == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("tombstones of target \"%s\" have no time", target->name),
+				 errdetail("Its tombstone column is a boolean."),
+				 errhint("Give up_to, a position at or below which no change is still to come.")));
+	query_position(psprintf("SELECT %s.max(p) FROM (SELECT %s AS p FROM %s WHERE %s) AS t "
+							"WHERE coalesce(p OPERATOR(%s.<) (SELECT %s.min(%s) FROM %s WHERE %s AND "
+							"%s OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) $1)), true)",
+							schema, graves->position, qualified(graves->relid), graves->where, schema,
+							schema, graves->position, qualified(graves->relid), graves->where,
+							graves->time),
+				   1, INTERVALOID, older_than, pos);
+}
+
+/* Is pos above everything that was ever applied to the target? */
+static bool
+above_all(CdcOwned *owned, const Graves *graves, const CdcPos *pos)
+{
+	CdcTarget  *target = &owned->target;
+	const char *schema = extension_schema();
+	CdcPos		high = owned->reg.high;
+	CdcPos		found;
+
+	if (cdc_pos_compare(pos->bytes, pos->len, high.bytes, high.len) <= 0)
+		return false;
+	/* positions may be older than the attachment */
+	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, position_expression(target),
+							qualified(target->relid)), 0, InvalidOid, (Datum) 0, &found);
+	if (cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) <= 0)
+		return false;
+	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, graves->position,
+							qualified(graves->relid)), 0, InvalidOid, (Datum) 0, &found);
+	return cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) > 0;
+}
+
+static int64
+remove_tombstones(const CdcTarget *target, const Graves *graves, const CdcPos *pos, int64 max_rows)
+{
+	char	   *from = qualified(graves->relid);
+	char	   *where = psprintf("%s AND %s", graves->where, not_above(graves->position));
+	Oid			types[2] = {cdc_position_type(), INT8OID};
+	Datum		values[2];
+	char	   *sql;
+
+	values[0] = cdc_value_from_bytes(pos->bytes, pos->len);
+	values[1] = Int64GetDatum(max_rows);
+	if (max_rows < 0)
+		sql = psprintf("DELETE FROM %s WHERE %s", from, where);
+	else if (get_rel_relkind(graves->relid) == RELKIND_PARTITIONED_TABLE)
+		sql = psprintf("DELETE FROM %s WHERE %s AND ROW(tableoid, ctid) OPERATOR(pg_catalog.=) "
+					   "ANY (SELECT tableoid, ctid FROM %s WHERE %s LIMIT $2)",
+					   from, where, from, where);
+	else
+		sql = psprintf("DELETE FROM %s WHERE %s AND ctid OPERATOR(pg_catalog.=) "
+					   "ANY (ARRAY(SELECT ctid FROM %s WHERE %s LIMIT $2))",
+					   from, where, from, where);
+	return run_statement(target->relid, sql, max_rows < 0 ? 1 : 2, types, values);
+}
+
+/* The position up to which a call purges; none when there is nothing old enough. */
+static void
+purge_position(FunctionCallInfo fcinfo, CdcOwned *owned, const Graves *graves, CdcPos *pos)
+{
+	bool		force = !PG_ARGISNULL(4) && PG_GETARG_BOOL(4);
+	CdcPos		by_age;
+
+	cdc_pos_from_datum(pos, PG_GETARG_DATUM(1), PG_ARGISNULL(1));
+	if (PG_ARGISNULL(1) && PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("neither up_to nor older_than is given"),
+				 errhint("Say up to which position, or from which age on, tombstones can go.")));
+	if (!PG_ARGISNULL(1) && pos->len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("up_to is no position"),
+				 errdetail("An LSN of 0/0 means that there is none.")));
+	cdc_registry_check_kind(&owned->reg, pos, owned->target.name);
+	if (pos->len > 0 && !force && above_all(owned, graves, pos))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("position %s is above everything applied to target \"%s\"",
+						cdc_pos_text(pos->bytes, pos->len), owned->target.name),
+				 errdetail("Deletes and inserts up to it would be fenced when they come."),
+				 errhint("Use a position at or below which no change is still to come; force => true if you are sure.")));
+	if (PG_ARGISNULL(2))
+		return;
+	position_by_age(&owned->target, graves, PG_GETARG_DATUM(2), &by_age);
+	if (pos->len == 0 ||
+		cdc_pos_compare(by_age.bytes, by_age.len, pos->bytes, pos->len) < 0)
+		*pos = by_age;
+}
+
+Datum
+cdc_purge_tombstones(PG_FUNCTION_ARGS)
+{
+	CdcOwned	owned;
+	Graves		graves;
+	CdcPos		pos;
+	CdcPos	   *fence = &owned.reg.horizon.fence;
+	int64		max_rows = PG_ARGISNULL(3) ? -1 : PG_GETARG_INT64(3);
+	int64		removed = 0;
+
+	if (!PG_ARGISNULL(3) && max_rows < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_rows must not be negative")));
+	open_owned(fcinfo, "cdc_purge_tombstones()", &owned);
+	describe_graves(&owned.target, &graves);
+	PushActiveSnapshot(GetLatestSnapshot());
+	purge_position(fcinfo, &owned, &graves, &pos);
+	if (pos.len > 0)
+	{
+		if (cdc_pos_compare(pos.bytes, pos.len, fence->bytes, fence->len) > 0)
+		{
+			cdc_registry_set_position(&owned.reg, STATE_FENCE, &pos);
+			cdc_registry_put_state(&owned.reg);
+		}
+		removed = remove_tombstones(&owned.target, &graves, &pos, max_rows);
+	}
+	PopActiveSnapshot();
+	close_owned(&owned);
+	PG_RETURN_INT64(removed);
+}
+
+/* ---------- by hand ---------- */
+
+static void
+set_horizon(FunctionCallInfo fcinfo, const char *what, int column)
+{
+	CdcOwned	owned;
+	CdcPos		pos;
+
+	open_owned(fcinfo, what, &owned);
+	cdc_pos_from_datum(&pos, PG_GETARG_DATUM(1), PG_ARGISNULL(1));
+	cdc_registry_check_kind(&owned.reg, &pos, owned.target.name);
+	cdc_registry_set_position(&owned.reg, column, &pos);
+	cdc_registry_put_state(&owned.reg);
+	close_owned(&owned);
+}
+
+Datum
+cdc_set_fence(PG_FUNCTION_ARGS)
+{
+	set_horizon(fcinfo, "cdc_set_fence()", STATE_FENCE);
+	PG_RETURN_VOID();
+}
+
+Datum
+cdc_set_floor(PG_FUNCTION_ARGS)
+{
+	set_horizon(fcinfo, "cdc_set_floor()", STATE_FLOOR);
+	PG_RETURN_VOID();
+}
+
+/* Events of the old log that were not applied yet would get the new epoch. */
+static void
+check_staging_empty(CdcOwned *owned)
+{
+	Oid			staging = cdc_rule_recorded_staging(&owned->reg, true);
+
+	if (!OidIsValid(staging))
+		return;
+	if (any_row(psprintf("SELECT FROM %s LIMIT 1", qualified(staging)), 0, NULL, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("staging \"%s\" of target \"%s\" still holds rows",
+						get_rel_name(staging), owned->target.name),
+				 errdetail("They come from the log that is being left, and would get the new epoch."),
+				 errhint("Apply and remove them first.")));
+}
+
+Datum
+cdc_new_epoch(PG_FUNCTION_ARGS)
+{
+	CdcOwned	owned;
+
+	open_owned(fcinfo, "cdc_new_epoch()", &owned);
+	if (!owned.target.pos_single)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" has no room for an epoch", owned.target.name),
+				 errdetail("Its position stands in columns other than one cdc_position."),
+				 errhint("Attach it with one cdc_position column.")));
+	PushActiveSnapshot(GetLatestSnapshot());
+	check_staging_empty(&owned);
+	PopActiveSnapshot();
+	if (owned.reg.epoch >= PG_UINT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("epoch out of range")));
+	owned.reg.epoch++;
+	if (!PG_ARGISNULL(1))
+		owned.reg.lineage = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	cdc_registry_put_state(&owned.reg);
+	close_owned(&owned);
+	PG_RETURN_INT64(owned.reg.epoch);
+}

@@ -1,0 +1,365 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_registry.c
+ *		The two tables that remember targets: cdc_target_rule and
+ *		cdc_target_state, in the extension's schema.
+ *
+ * Rows are read and written directly, past the rights of the caller: what a
+ * caller may do to a target is checked by who calls, and what a row says is
+ * checked when it is used.
+ *
+ * Locks: whoever writes holds the target's apply lock and a lock on the target
+ * that keeps ALTER TABLE out, so that no row is written from two sides.  The
+ * tables are locked as by any statement.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "cdc_registry.h"
+
+static const char *const rule_table = "cdc_target_rule";
+static const char *const state_table = "cdc_target_state";
+
+/* The schema that holds the extension. */
+Oid
+cdc_extension_schema(void)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(cdc_position_type()));
+	Oid			schema;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", cdc_position_type());
+	schema = ((Form_pg_type) GETSTRUCT(tuple))->typnamespace;
+	ReleaseSysCache(tuple);
+	return schema;
+}
+
+static Relation
+open_table(const char *name, LOCKMODE lockmode)
+{
+	Oid			relid = get_relname_relid(name, cdc_extension_schema());
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s\" of extension cdc_precedence is missing", name)));
+	return table_open(relid, lockmode);
+}
+
+/* ---------- reading ---------- */
+
+/* The row of a target at a snapshot, copied, or NULL. */
+static HeapTuple
+fetch(Relation table, Oid target, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(target));
+	scan = systable_beginscan(table, cdc_primary_key_index(table), true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		tuple = heap_copytuple(tuple);
+	systable_endscan(scan);
+	return tuple;
+}
+
+/*
+ * The row as of now.  Under REPEATABLE READ and SERIALIZABLE a row that the
+ * transaction's snapshot shows otherwise must not decide anything.
+ */
+static HeapTuple
+fetch_latest(Relation table, Oid target)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	HeapTuple	tuple = fetch(table, target, snapshot);
+
+	UnregisterSnapshot(snapshot);
+	if (IsolationUsesXactSnapshot())
+	{
+		HeapTuple	shown = fetch(table, target, GetTransactionSnapshot());
+
+		if (HeapTupleIsValid(tuple) != HeapTupleIsValid(shown) ||
+			(HeapTupleIsValid(tuple) && !ItemPointerEquals(&tuple->t_self, &shown->t_self)))
+			cdc_refuse_concurrent();
+	}
+	return tuple;
+}
+
+static void
+read_record(const char *name, Oid target, CdcRecord *record)
+{
+	Relation	table = open_table(name, AccessShareLock);
+
+	record->tuple = fetch_latest(table, target);
+	record->exists = HeapTupleIsValid(record->tuple);
+	if (record->exists)
+		heap_deform_tuple(record->tuple, RelationGetDescr(table), record->values, record->isnull);
+	else
+		memset(record->isnull, true, sizeof(record->isnull));
+	table_close(table, AccessShareLock);
+}
+
+static void
+get_position(const CdcRecord *record, int column, CdcPos *pos)
+{
+	struct varlena *v;
+
+	pos->len = 0;
+	if (record->isnull[column])
+		return;
+	v = DatumGetCdcPosition(record->values[column]);
+	pos->len = cdc_value_len(v);
+	memcpy(pos->bytes, cdc_value_bytes(v), pos->len);
+}
+
+/*
+ * Read what is recorded of a target, in the current memory context.  The
+ * caller holds the target's apply lock if it means to act on it.
+ */
+void
+cdc_registry_read(Oid target, CdcRegistration *reg)
+{
+	CdcRecord  *state = &reg->state;
+
+	memset(reg, 0, sizeof(CdcRegistration));
+	reg->target = target;
+	read_record(rule_table, target, &reg->rule);
+	read_record(state_table, target, state);
+	if (!state->exists)
+		return;
+	if (!state->isnull[STATE_TOMBSTONES])
+		reg->tombstones = DatumGetObjectId(state->values[STATE_TOMBSTONES]);
+	get_position(state, STATE_FENCE, &reg->horizon.fence);
+	get_position(state, STATE_FLOOR, &reg->horizon.floor);
+	get_position(state, STATE_HIGH_POSITION, &reg->high);
+	reg->epoch = DatumGetInt64(state->values[STATE_EPOCH]);
+	if (!state->isnull[STATE_LINEAGE])
+		reg->lineage = TextDatumGetCString(state->values[STATE_LINEAGE]);
+}
+
+static bool
+is_attached(Relation table, Oid relid)
+{
+	return HeapTupleIsValid(fetch_latest(table, relid));
+}
+
+/* The attached table that relid is a partition of, at any depth, or 0. */
+Oid
+cdc_registry_attached_ancestor(Oid relid)
+{
+	Relation	table;
+	Oid			found = InvalidOid;
+	ListCell   *lc;
+
+	if (!get_rel_relispartition(relid))
+		return InvalidOid;
+	table = open_table(rule_table, AccessShareLock);
+	foreach(lc, get_partition_ancestors(relid))
+		if (!OidIsValid(found) && is_attached(table, lfirst_oid(lc)))
+			found = lfirst_oid(lc);
+	table_close(table, AccessShareLock);
+	return found;
+}
+
+/* An attached partition of relid, at any depth, or 0. */
+Oid
+cdc_registry_attached_partition(Oid relid)
+{
+	Relation	table;
+	Oid			found = InvalidOid;
+	ListCell   *lc;
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return InvalidOid;
+	table = open_table(rule_table, AccessShareLock);
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		if (lfirst_oid(lc) != relid && !OidIsValid(found) && is_attached(table, lfirst_oid(lc)))
+			found = lfirst_oid(lc);
+	table_close(table, AccessShareLock);
+	return found;
+}
+
+/* ---------- writing ---------- */
+
+static void
+put_record(const char *name, CdcRecord *record)
+{
+	Relation	table = open_table(name, RowExclusiveLock);
+	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(table), record->values, record->isnull);
+
+	if (record->exists)
+		CatalogTupleUpdate(table, &record->tuple->t_self, tuple);
+	else
+		CatalogTupleInsert(table, tuple);
+	record->tuple = tuple;
+	record->exists = true;
+	table_close(table, NoLock);
+	CommandCounterIncrement();
+}
+
+/* Write the rule's values, as a new row if there was none. */
+void
+cdc_registry_put_rule(CdcRegistration *reg)
+{
+	reg->rule.values[RULE_TARGET] = ObjectIdGetDatum(reg->target);
+	reg->rule.isnull[RULE_TARGET] = false;
+	put_record(rule_table, &reg->rule);
+}
+
+/*
+ * Write the state's values.  Positions, epoch and lineage are those in
+ * state.values; cdc_registry_set_position() keeps both in step.
+ */
+void
+cdc_registry_put_state(CdcRegistration *reg)
+{
+	CdcRecord  *state = &reg->state;
+
+	state->values[STATE_TARGET] = ObjectIdGetDatum(reg->target);
+	state->isnull[STATE_TARGET] = false;
+	state->values[STATE_TOMBSTONES] = ObjectIdGetDatum(reg->tombstones);
+	state->isnull[STATE_TOMBSTONES] = !OidIsValid(reg->tombstones);
+	state->values[STATE_EPOCH] = Int64GetDatum(reg->epoch);
+	state->isnull[STATE_EPOCH] = false;
+	state->isnull[STATE_LINEAGE] = reg->lineage == NULL;
+	if (reg->lineage != NULL)
+		state->values[STATE_LINEAGE] = CStringGetTextDatum(reg->lineage);
+	put_record(state_table, state);
+}
+
+/* Forget the rule; the state stays. */
+void
+cdc_registry_remove_rule(CdcRegistration *reg)
+{
+	Relation	table = open_table(rule_table, RowExclusiveLock);
+
+	CatalogTupleDelete(table, &reg->rule.tuple->t_self);
+	reg->rule.exists = false;
+	table_close(table, NoLock);
+	CommandCounterIncrement();
+}
+
+/* Set fence, floor or high position in memory; put_state writes it. */
+void
+cdc_registry_set_position(CdcRegistration *reg, int column, const CdcPos *pos)
+{
+	reg->state.values[column] = cdc_registry_position(pos, &reg->state.isnull[column]);
+	if (column == STATE_FENCE)
+		reg->horizon.fence = *pos;
+	else if (column == STATE_FLOOR)
+		reg->horizon.floor = *pos;
+	else
+		reg->high = *pos;
+}
+
+/* Set the columns that staging feeds in memory; put_state writes it. */
+void
+cdc_registry_set_fed(CdcRegistration *reg, List *names)
+{
+	CdcRecord  *state = &reg->state;
+
+	state->values[STATE_FED_COLUMNS] = cdc_registry_names(names);
+	state->values[STATE_FED_ATTNUMS] = cdc_registry_attnums(reg->target, names);
+	state->isnull[STATE_FED_COLUMNS] = state->isnull[STATE_FED_ATTNUMS] = names == NIL;
+}
+
+/* ---------- values ---------- */
+
+/* The numbers of a table's columns as int2[]. */
+Datum
+cdc_registry_attnums(Oid relid, List *names)
+{
+	int			n = list_length(names);
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+	ListCell   *lc;
+
+	foreach(lc, names)
+		elems[foreach_current_index(lc)] = Int16GetDatum(get_attnum(relid, lfirst(lc)));
+	return PointerGetDatum(construct_array(elems, n, INT2OID, 2, true, TYPALIGN_SHORT));
+}
+
+
+/* A position as a Datum; NULL when it is none. */
+Datum
+cdc_registry_position(const CdcPos *pos, bool *isnull)
+{
+	*isnull = pos->len == 0;
+	return *isnull ? (Datum) 0 : cdc_value_from_bytes(pos->bytes, pos->len);
+}
+
+/* A list of strings as name[]. */
+Datum
+cdc_registry_names(List *names)
+{
+	int			n = list_length(names);
+	Datum	   *elems = palloc(sizeof(Datum) * Max(n, 1));
+	ListCell   *lc;
+
+	foreach(lc, names)
+	{
+		Name		name = palloc0(sizeof(NameData));
+
+		namestrcpy(name, lfirst(lc));
+		elems[foreach_current_index(lc)] = NameGetDatum(name);
+	}
+	return PointerGetDatum(construct_array(elems, n, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+}
+
+/* And back. */
+List *
+cdc_registry_name_list(Datum names)
+{
+	List	   *list = NIL;
+	Datum	   *elems;
+	bool	   *nulls;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(names), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+					  &elems, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		if (!nulls[i])
+			list = lappend(list, pstrdup(NameStr(*DatumGetName(elems[i]))));
+	return list;
+}
+
+/* A position that is to stand beside those of the target must be of their kind. */
+void
+cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *pos, const char *target)
+{
+	const CdcPos *others[] = {&reg->high, &reg->horizon.fence, &reg->horizon.floor};
+
+	for (int i = 0; i < lengthof(others); i++)
+		if (pos->len > 0 && others[i]->len > 0 &&
+			cdc_position_kind_of(pos->bytes) != cdc_position_kind_of(others[i]->bytes))
+			cdc_refuse_mixed_kinds(psprintf("position %s and target \"%s\"",
+											cdc_pos_text(pos->bytes, pos->len), target));
+}
+
+/* What only an owner may do. */
+void
+cdc_check_owner(Relation rel)
+{
+	if (!cdc_owns_relation(RelationGetRelid(rel), GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+}

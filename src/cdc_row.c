@@ -1,0 +1,280 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_row.c
+ *		One row of the target written, with all that belongs to an ordinary
+ *		INSERT, UPDATE or DELETE: triggers, generated columns, constraints,
+ *		index entries, transition tables.
+ *
+ * A row that is written is checked by the write itself: when somebody else
+ * changed it since it was read, nothing is done and WRITE_AGAIN is returned.
+ * The one TM_Result switch is check_result().
+ *
+ * Everything here runs in the executor's query context.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "executor/nodeModifyTable.h"
+#include "storage/lmgr.h"
+#include "utils/datum.h"
+
+#include "cdc_write.h"
+
+/* ---------- triggers around a write ---------- */
+
+static void
+fire_insert(CdcTarget *target)
+{
+	if (!target->insert_fired)
+	{
+		target->insert_fired = true;
+		ExecBSInsertTriggers(target->estate, target->rri);
+	}
+}
+
+static void
+fire_update(CdcTarget *target)
+{
+	if (!target->update_fired)
+	{
+		target->update_fired = true;
+		ExecBSUpdateTriggers(target->estate, target->rri);
+	}
+}
+
+static void
+fire_delete(CdcTarget *target)
+{
+	if (!target->delete_fired)
+	{
+		target->delete_fired = true;
+		ExecBSDeleteTriggers(target->estate, target->rri);
+	}
+}
+
+static bool
+is_law_column(CdcWriter *w, CdcLeaf *leaf, int at)
+{
+	CdcTarget  *target = w->target;
+
+	for (int i = 0; i < target->nkeys; i++)
+		if (leaf->attno[target->keys[i].attno - 1] == at + 1)
+			return true;
+	for (int i = 0; i < target->npos; i++)
+		if (leaf->attno[target->pos_attno[i] - 1] == at + 1)
+			return true;
+	return target->tomb_attno != 0 && leaf->attno[target->tomb_attno - 1] == at + 1;
+}
+
+static void
+remember_row(CdcWriter *w, TupleTableSlot *slot)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	memcpy(w->before, slot->tts_values, sizeof(Datum) * natts);
+	memcpy(w->before_null, slot->tts_isnull, sizeof(bool) * natts);
+}
+
+/* A trigger may change a row, but not what the law stands on. */
+static void
+check_triggered_row(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
+{
+	TupleDesc	desc = slot->tts_tupleDescriptor;
+
+	slot_getallattrs(slot);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!is_law_column(w, leaf, i) ||
+			(w->before_null[i] && slot->tts_isnull[i]) ||
+			(!w->before_null[i] && !slot->tts_isnull[i] &&
+			 datum_image_eq(w->before[i], slot->tts_values[i], att->attbyval, att->attlen)))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("a BEFORE trigger of \"%s\" changed column \"%s\"", w->target->name,
+						NameStr(att->attname)),
+				 errdetail("Key, position and tombstone of a row are set by cdc_apply alone."),
+				 errhint("Let the trigger leave these columns as they are.")));
+	}
+}
+
+/* Generated columns and constraints of a row about to be written. */
+static void
+check_row(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool triggered)
+{
+	ResultRelInfo *rri = leaf->rri;
+	Relation	rel = rri->ri_RelationDesc;
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	/* CMD_INSERT computes all of them, also after a revival has set defaults */
+	if (constr != NULL && constr->has_generated_stored)
+		ExecComputeStoredGenerated(rri, w->target->estate, slot, CMD_INSERT);
+	if (constr != NULL)
+		ExecConstraints(rri, slot, w->target->estate);
+	if (rel->rd_rel->relispartition && (rri == w->target->rri || triggered))
+		ExecPartitionCheck(rri, slot, w->target->estate, true);
+}
+
+/* ---------- writes ---------- */
+
+/* The one place that says what a table AM's answer means. */
+static CdcWritten
+check_result(CdcWriter *w, TM_Result result)
+{
+	switch (result)
+	{
+		case TM_Ok:
+			return WRITTEN;
+		case TM_Updated:
+		case TM_Deleted:
+			if (IsolationUsesXactSnapshot())
+				cdc_refuse_concurrent();
+			return WRITE_AGAIN;
+		case TM_SelfModified:
+		case TM_Invisible:
+			ereport(ERROR,
+					(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+					 errmsg("row of \"%s\" to be written was already modified by an operation triggered by the current command",
+							w->target->name),
+					 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+			break;
+		default:
+			elog(ERROR, "unexpected result %d of writing a tuple", result);
+	}
+	pg_unreachable();
+}
+
+/* Insert the row in slot, unless somebody else inserted the key meanwhile. */
+CdcWritten
+cdc_row_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool tombstone)
+{
+	EState	   *estate = w->target->estate;
+	ResultRelInfo *rri = leaf->rri;
+	Relation	rel = rri->ri_RelationDesc;
+	bool		triggered = rri->ri_TrigDesc != NULL && rri->ri_TrigDesc->trig_insert_before_row;
+	bool		conflict = false;
+	List	   *recheck;
+	uint32		token;
+
+	slot->tts_tableOid = RelationGetRelid(rel);
+	fire_insert(w->target);
+	if (triggered)
+	{
+		remember_row(w, slot);
+		if (!ExecBRInsertTriggers(estate, rri, slot))
+			return WRITE_SKIPPED;
+		check_triggered_row(w, leaf, slot);
+	}
+	w->context.tombstone = tombstone;
+	check_row(w, leaf, slot, triggered);
+	w->context.tombstone = false;
+
+	token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+	table_tuple_insert_speculative(rel, slot, estate->es_output_cid, 0, NULL, token);
+	recheck = cdc_insert_index_tuples(rri, slot, estate, false, &conflict, leaf->arbiters, false);
+	table_tuple_complete_speculative(rel, slot, token, !conflict);
+	SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+	if (conflict)
+	{
+		ItemPointerData tid;
+
+		list_free(recheck);
+		/* waits until the other insert has ended, one way or the other */
+		(void) cdc_check_index_constraints(rri, slot, estate, &tid, leaf->arbiters);
+		return WRITE_AGAIN;
+	}
+	ExecARInsertTriggers(estate, rri, slot, recheck, w->target->insert_capture);
+	list_free(recheck);
+	return WRITTEN;
+}
+
+/* Replace the stored row by the row in slot, if it is still the stored row. */
+CdcWritten
+cdc_row_update(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored, TupleTableSlot *slot)
+{
+	EState	   *estate = w->target->estate;
+	ResultRelInfo *rri = leaf->rri;
+	Relation	rel = rri->ri_RelationDesc;
+	ItemPointerData tid = stored->slot->tts_tid;
+	bool		triggered = rri->ri_TrigDesc != NULL && rri->ri_TrigDesc->trig_update_before_row;
+	TM_FailureData failure;
+	CdcWritten		written;
+	List	   *recheck = NIL;
+	bool		indexes,
+				summarizing;
+
+	slot->tts_tableOid = RelationGetRelid(rel);
+	fire_update(w->target);
+	if (triggered)
+	{
+		/* lock first, so that the triggers see the row that was judged */
+		written = check_result(w, table_tuple_lock(rel, &tid, estate->es_snapshot, leaf->other,
+												   estate->es_output_cid, LockTupleNoKeyExclusive,
+												   LockWaitBlock, 0, &failure));
+		if (written != WRITTEN)
+			return written;
+		remember_row(w, slot);
+		if (!cdc_before_update_triggers(estate, &w->target->epq, rri, &tid, slot, &failure))
+			return WRITE_SKIPPED;
+		check_triggered_row(w, leaf, slot);
+	}
+	check_row(w, leaf, slot, triggered);
+
+	written = check_result(w, cdc_table_tuple_update(rel, &tid, slot, estate->es_output_cid,
+													 estate->es_snapshot, &failure, &indexes,
+													 &summarizing));
+	if (written != WRITTEN)
+		return written;
+	if (rri->ri_NumIndices > 0 && indexes)
+		recheck = cdc_insert_index_tuples(rri, slot, estate, true, NULL, NIL, summarizing);
+	cdc_after_update_triggers(estate, rri, &tid, slot, recheck, w->target->update_capture);
+	list_free(recheck);
+	return WRITTEN;
+}
+
+/* Remove the stored row, if it is still the stored row. */
+CdcWritten
+cdc_row_delete(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored)
+{
+	EState	   *estate = w->target->estate;
+	ResultRelInfo *rri = leaf->rri;
+	Relation	rel = rri->ri_RelationDesc;
+	ItemPointerData tid = stored->slot->tts_tid;
+	TM_FailureData failure;
+	CdcWritten	written;
+
+	fire_delete(w->target);
+	if (rri->ri_TrigDesc != NULL && rri->ri_TrigDesc->trig_delete_before_row)
+	{
+		/* lock first, so that the triggers see the row that was judged */
+		written = check_result(w, table_tuple_lock(rel, &tid, estate->es_snapshot, leaf->other,
+												   estate->es_output_cid, LockTupleExclusive,
+												   LockWaitBlock, 0, &failure));
+		if (written != WRITTEN)
+			return written;
+		if (!cdc_before_delete_triggers(estate, &w->target->epq, rri, &tid))
+			return WRITE_SKIPPED;
+	}
+	written = check_result(w, cdc_table_tuple_delete(rel, &tid, estate->es_output_cid,
+													 estate->es_snapshot, &failure));
+	if (written == WRITTEN)
+		cdc_after_delete_triggers(estate, rri, &tid, w->target->delete_capture);
+	return written;
+}
+
+/* Statement and deferred-to-end row triggers. */
+void
+cdc_row_finish_triggers(CdcTarget *target)
+{
+	if (target->delete_fired)
+		ExecASDeleteTriggers(target->estate, target->rri, target->delete_capture);
+	if (target->update_fired)
+		ExecASUpdateTriggers(target->estate, target->rri, target->update_capture);
+	if (target->insert_fired)
+		ExecASInsertTriggers(target->estate, target->rri, target->insert_capture);
+	AfterTriggerEndQuery(target->estate);
+}

@@ -1,0 +1,361 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_tombstone.c
+ *		The side table: deletes remembered outside the target.
+ *
+ * Its rows hold a key, source_position and deleted_at.  It is reached through
+ * the target, with no rights of its own; who owns the target must own it.
+ * Columns are matched to the target's key by name.
+ *
+ * Rows are written under the target's apply lock, so that only a change by
+ * hand can come between; then the tombstone is looked up again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "cdc_apply.h"
+
+typedef struct CdcTombstones
+{
+	Relation	rel;
+	ResultRelInfo *rri;			/* NULL for a dry run */
+	Relation	index;
+	IndexScanDesc scan;			/* under the call's snapshot */
+	ScanKey		keys;
+	int		   *key_of;			/* index column -> key */
+	AttrNumber *attno;			/* key -> column */
+	AttrNumber	pos_attno;
+	AttrNumber	time_attno;
+	TupleTableSlot *stored;		/* the tombstone found last */
+	TupleTableSlot *fresh;
+	bool		found;
+} CdcTombstones;
+
+/* ---------- what it must be ---------- */
+
+static const char *
+qualified_name(Relation rel)
+{
+	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+									  RelationGetRelationName(rel));
+}
+
+static void
+refuse_side_table(const CdcTarget *target, Relation side, const char *detail, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("side table \"%s\" cannot hold the tombstones of target \"%s\"",
+					cdc_relation_name(side), target->name),
+			 errdetail("%s", detail),
+			 errhint("%s", hint)));
+}
+
+static void
+check_column(const CdcTarget *target, Relation side, const char *name, Oid type)
+{
+	AttrNumber	attno = get_attnum(RelationGetRelid(side), name);
+
+	if (attno <= 0)
+		refuse_side_table(target, side, psprintf("It has no column \"%s\".", name),
+						  psprintf("Rename or add the column: it is of type %s.",
+								   format_type_be(type)));
+	if (get_atttype(RelationGetRelid(side), attno) != type)
+		refuse_side_table(target, side,
+						  psprintf("Its column \"%s\" is of type %s, that of the target is %s.", name,
+								   format_type_be(get_atttype(RelationGetRelid(side), attno)),
+								   format_type_be(type)),
+						  psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s;", qualified_name(side),
+								   quote_identifier(name), format_type_be(type)));
+}
+
+/*
+ * Its unique index over the key, with the operators and collations of the
+ * target's key index; 0 without one.
+ */
+static Oid
+find_index(const CdcTarget *target, Relation side)
+{
+	List	   *indexes = RelationGetIndexList(side);
+	Oid			found = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+		bool		fits = form->indisunique && form->indisvalid && form->indimmediate &&
+			index->rd_rel->relam == BTREE_AM_OID && form->indnkeyatts == target->nkeys &&
+			RelationGetIndexPredicate(index) == NIL && RelationGetIndexExpressions(index) == NIL;
+
+		for (int i = 0; fits && i < target->nkeys; i++)
+		{
+			const CdcKey *key = &target->keys[i];
+			AttrNumber	attno = get_attnum(RelationGetRelid(side), key->name);
+			bool		has = false;
+
+			for (int c = 0; c < target->nkeys; c++)
+				has |= form->indkey.values[c] == attno &&
+					index->rd_indcollation[c] == key->collation &&
+					get_opcode(get_opfamily_member(index->rd_opfamily[c], index->rd_opcintype[c],
+												   index->rd_opcintype[c],
+												   BTEqualStrategyNumber)) == key->equal_proc;
+			fits = has;
+		}
+		if (fits && !OidIsValid(found))
+			found = RelationGetRelid(index);
+		index_close(index, NoLock);
+	}
+	return found;
+}
+
+/*
+ * Refuse a side table that does not fit the target, or that somebody else
+ * owns: what it says decides what becomes of events.
+ */
+void
+cdc_tombstones_check(const CdcTarget *target)
+{
+	Relation	side = try_table_open(target->tombstones, AccessShareLock);
+
+	if (side == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the side table of target \"%s\" is gone", target->name),
+				 errdetail("Its deletes are no longer remembered."),
+				 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+	if (side->rd_rel->relkind != RELKIND_RELATION)
+		refuse_side_table(target, side, "It is not an ordinary table.",
+						  "Use cdc_detach() and cdc_attach().");
+	if (side->rd_rel->relowner != target->rel->rd_rel->relowner)
+		refuse_side_table(target, side, "The target belongs to another role.",
+						  psprintf("ALTER TABLE %s OWNER TO %s;", qualified_name(side),
+								   quote_identifier(GetUserNameFromId(target->rel->rd_rel->relowner,
+																	  false))));
+	for (int i = 0; i < target->nkeys; i++)
+		check_column(target, side, target->keys[i].name, target->keys[i].type);
+	check_column(target, side, "source_position", cdc_position_type());
+	check_column(target, side, "deleted_at", TIMESTAMPTZOID);
+	if (!OidIsValid(find_index(target, side)))
+		refuse_side_table(target, side, "It has no unique index over the key like the target's own.",
+						  "Make one with the operator classes and collations of the target's key index.");
+	table_close(side, NoLock);
+}
+
+/* ---------- open and close ---------- */
+
+/*
+ * Open it for the rest of the call, as range table entry 2.  Runs in the
+ * executor's query context.
+ */
+void
+cdc_tombstones_open(CdcTarget *target)
+{
+	EState	   *estate = target->estate;
+	CdcTombstones *tombs = palloc0(sizeof(CdcTombstones));
+
+	if (target->dry_run)
+		tombs->rel = table_open(target->tombstones, AccessShareLock);
+	else
+	{
+		tombs->rri = makeNode(ResultRelInfo);
+		ExecInitResultRelation(estate, tombs->rri, 2);
+		ExecOpenIndices(tombs->rri, false);
+		tombs->rel = tombs->rri->ri_RelationDesc;
+	}
+	tombs->index = index_open(find_index(target, tombs->rel), AccessShareLock);
+	tombs->pos_attno = get_attnum(target->tombstones, "source_position");
+	tombs->time_attno = get_attnum(target->tombstones, "deleted_at");
+	tombs->attno = palloc(sizeof(AttrNumber) * target->nkeys);
+	tombs->key_of = palloc(sizeof(int) * target->nkeys);
+	tombs->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		CdcKey	   *key = &target->keys[i];
+
+		tombs->attno[i] = get_attnum(target->tombstones, key->name);
+		for (int c = 0; c < target->nkeys; c++)
+			if (tombs->index->rd_index->indkey.values[c] == tombs->attno[i])
+			{
+				tombs->key_of[c] = i;
+				ScanKeyEntryInitialize(&tombs->keys[c], 0, c + 1, BTEqualStrategyNumber, InvalidOid,
+									   key->collation, key->equal_proc, (Datum) 0);
+			}
+	}
+	tombs->stored = table_slot_create(tombs->rel, &estate->es_tupleTable);
+	tombs->fresh = table_slot_create(tombs->rel, &estate->es_tupleTable);
+	tombs->scan = cdc_index_beginscan(tombs->rel, tombs->index, target->snapshot, target->nkeys);
+	target->tombs = tombs;
+}
+
+/* Before the executor's own relations are closed. */
+void
+cdc_tombstones_close(CdcTarget *target)
+{
+	CdcTombstones *tombs = target->tombs;
+
+	index_endscan(tombs->scan);
+	index_close(tombs->index, NoLock);
+	ExecClearTuple(tombs->stored);
+	if (tombs->rri == NULL)
+		table_close(tombs->rel, NoLock);
+	target->tombs = NULL;
+}
+
+/* ---------- one tombstone ---------- */
+
+static void
+set_keys(CdcTarget *target, const Datum *keys)
+{
+	for (int c = 0; c < target->nkeys; c++)
+		target->tombs->keys[c].sk_argument = keys[target->tombs->key_of[c]];
+}
+
+/*
+ * Find the tombstone of a key, and its position; again as in
+ * cdc_target_find().
+ */
+bool
+cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos)
+{
+	CdcTombstones *tombs = target->tombs;
+	struct varlena *v;
+	bool		isnull;
+	Datum		value;
+
+	set_keys(target, keys);
+	tombs->found = cdc_home_lookup(target, tombs->rel, tombs->index, tombs->scan, tombs->keys,
+								   again, tombs->stored);
+	pos->len = 0;
+	if (!tombs->found)
+		return false;
+	value = slot_getattr(tombs->stored, tombs->pos_attno, &isnull);
+	if (isnull)
+		return true;
+	v = DatumGetCdcPosition(value);
+	pos->len = cdc_value_len(v);
+	memcpy(pos->bytes, cdc_value_bytes(v), pos->len);
+	return true;
+}
+
+/* A change by hand came between: look again, unless the snapshot is fixed. */
+static void
+look_again(CdcTarget *target)
+{
+	CdcTombstones *tombs = target->tombs;
+
+	CHECK_FOR_INTERRUPTS();
+	if (IsolationUsesXactSnapshot())
+		cdc_refuse_concurrent();
+	tombs->found = cdc_home_lookup(target, tombs->rel, tombs->index, tombs->scan, tombs->keys,
+								   true, tombs->stored);
+}
+
+static void
+build_row(CdcTarget *target, const Datum *keys, const uint8 *pos, int len)
+{
+	CdcTombstones *tombs = target->tombs;
+	TupleTableSlot *slot = tombs->fresh;
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(slot);
+	if (tombs->found)
+	{
+		slot_getallattrs(tombs->stored);
+		memcpy(slot->tts_values, tombs->stored->tts_values, sizeof(Datum) * natts);
+		memcpy(slot->tts_isnull, tombs->stored->tts_isnull, sizeof(bool) * natts);
+	}
+	else
+	{
+		memset(slot->tts_isnull, true, sizeof(bool) * natts);
+		for (int i = 0; i < target->nkeys; i++)
+		{
+			slot->tts_values[tombs->attno[i] - 1] = keys[i];
+			slot->tts_isnull[tombs->attno[i] - 1] = false;
+		}
+	}
+	slot->tts_values[tombs->pos_attno - 1] = cdc_value_from_bytes(pos, len);
+	slot->tts_isnull[tombs->pos_attno - 1] = false;
+	slot->tts_values[tombs->time_attno - 1] =
+		TimestampTzGetDatum(GetCurrentTransactionStartTimestamp());
+	slot->tts_isnull[tombs->time_attno - 1] = false;
+	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = RelationGetRelid(tombs->rel);
+}
+
+/*
+ * Remember the delete of the key that was looked up last.  Runs in the
+ * executor's query context.
+ */
+void
+cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len)
+{
+	EState	   *estate = target->estate;
+	CdcTombstones *tombs = target->tombs;
+	TM_FailureData failure;
+	ItemPointerData tid;
+	bool		indexes,
+				summarizing;
+
+	for (;;)
+	{
+		build_row(target, keys, pos, len);
+		if (tombs->rel->rd_att->constr != NULL)
+			ExecConstraints(tombs->rri, tombs->fresh, estate);
+		if (!tombs->found)
+		{
+			table_tuple_insert(tombs->rel, tombs->fresh, estate->es_output_cid, 0, NULL);
+			list_free(cdc_insert_index_tuples(tombs->rri, tombs->fresh, estate, false, NULL, NIL,
+											  false));
+			break;
+		}
+		tid = tombs->stored->tts_tid;
+		if (cdc_table_tuple_update(tombs->rel, &tid, tombs->fresh, estate->es_output_cid,
+								   estate->es_snapshot, &failure, &indexes,
+								   &summarizing) == TM_Ok)
+		{
+			if (indexes)
+				list_free(cdc_insert_index_tuples(tombs->rri, tombs->fresh, estate, true, NULL, NIL,
+												  summarizing));
+			break;
+		}
+		look_again(target);
+	}
+	ExecClearTuple(tombs->fresh);
+}
+
+/*
+ * Forget the tombstone of a key: it is live again.  Building the row may have
+ * looked up other keys, so this one is looked up anew.
+ */
+void
+cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
+{
+	CdcTombstones *tombs = target->tombs;
+	TM_FailureData failure;
+	CdcPos		pos;
+
+	(void) cdc_tombstones_find(target, keys, true, &pos);
+	while (tombs->found)
+	{
+		ItemPointerData tid = tombs->stored->tts_tid;
+
+		if (cdc_table_tuple_delete(tombs->rel, &tid, target->estate->es_output_cid,
+								   target->estate->es_snapshot, &failure) == TM_Ok)
+			break;
+		look_again(target);
+	}
+}

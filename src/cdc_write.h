@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_write.h
+ *		What cdc_write.c, cdc_row.c and cdc_notice.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CDC_WRITE_H
+#define CDC_WRITE_H
+
+#include "cdc_apply.h"
+
+/* something that one WARNING tells of, with one example */
+typedef struct CdcNotice
+{
+	int64		count;
+	char	   *key;
+	char	   *pos;
+	const char *column;
+} CdcNotice;
+
+typedef enum CdcWritten
+{
+	WRITTEN,
+	WRITE_SKIPPED,				/* a trigger said no */
+	WRITE_AGAIN					/* somebody else was there first */
+} CdcWritten;
+
+typedef struct CdcWriter
+{
+	CdcTarget  *target;
+	CdcColumns *cols;
+	const CdcRule *rule;
+	CdcFold    *fold;
+	CdcWriteResult *result;
+	CdcImage	image;
+	CdcContext	context;
+	MemoryContext call_context;
+	MemoryContext row_context;
+	Datum	   *keys;
+	bool	   *keys_null;
+	Datum	   *before;			/* law columns before a BEFORE trigger */
+	bool	   *before_null;
+	int64		compared;
+	int64		judged;			/* winners that are counted */
+	CdcNotice	crossed,
+				differs,
+				passed,			/* rows whose snapshot position did not count */
+				fenced;			/* upserts */
+} CdcWriter;
+
+extern CdcWritten cdc_row_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool tombstone);
+extern CdcWritten cdc_row_update(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored,
+								 TupleTableSlot *slot);
+extern CdcWritten cdc_row_delete(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored);
+extern void cdc_row_finish_triggers(CdcTarget *target);
+
+extern void cdc_notice_add(CdcWriter *w, CdcNotice *notice, const CdcEvent *ev, const char *column);
+extern void cdc_notice_report(CdcWriter *w);
+
+#endif							/* CDC_WRITE_H */
