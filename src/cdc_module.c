@@ -33,14 +33,13 @@
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
  *	cdc_fence		truncate events; purging, fences, floors, epochs
  *	cdc_attach		attaching and detaching
- *	cdc_guard		the trigger that holds other writers back
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
- * Calls go one way: apply -> rule target home column read fold write report;
- * read -> op gap fold column; write -> home law image report;
- * image -> home fold column; guard -> registry rule target law report;
- * everything -> position; position -> postgres.h.
+ * Calls go one way: apply -> rule registry target home column read fold write
+ * fence report; attach fence guard -> rule registry target; read -> op gap fold
+ * column; write -> home law image row notice; row -> tombstone; image -> home
+ * fold column; everything -> position; position -> postgres.h.
  *
  *-------------------------------------------------------------------------
  */
