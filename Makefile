@@ -34,7 +34,14 @@ OBJS         = src/cdc_module.o \
                src/cdc_fence.o \
                src/cdc_guard.o \
                src/cdc_registry.o \
-               src/cdc_apply.o
+               src/cdc_apply.o \
+               src/cdc_attach.o \
+               src/cdc_attach_ddl.o \
+               src/cdc_attach_guard.o \
+               src/cdc_attach_record.o \
+               src/cdc_live_view.o \
+               src/cdc_detach.o \
+               src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
 DATA_built   = sql/$(EXTENSION)--$(EXTVERSION).sql

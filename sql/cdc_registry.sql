@@ -67,3 +67,116 @@ SELECT pg_catalog.pg_extension_config_dump('cdc_target_rule',
   'WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = target AND c.relpersistence <> ''t'')');
 SELECT pg_catalog.pg_extension_config_dump('cdc_target_state',
   'WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = target AND c.relpersistence <> ''t'')');
+
+--------------------------------------------------------------------------
+-- rows that do not come from the C code: a restore's, or those of a hand
+--
+-- A rule holds expressions that others will run, so only who could attach a
+-- table may enter it.  Column numbers are those of this database.
+--------------------------------------------------------------------------
+
+CREATE FUNCTION cdc_target_row_check() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  owner oid := (SELECT c.relowner FROM pg_class c WHERE c.oid = NEW.target);
+BEGIN
+  IF owner IS NULL THEN
+    RETURN NULL;
+  END IF;
+  IF NOT pg_has_role(owner, 'USAGE') THEN
+    RAISE EXCEPTION 'must be owner of table %', NEW.target
+      USING ERRCODE = 'insufficient_privilege';
+  END IF;
+  IF TG_TABLE_NAME = 'cdc_target_rule' THEN
+    NEW.key_attnums := ARRAY(
+      SELECT coalesce(a.attnum, 0::int2)
+      FROM unnest(NEW.key_columns) WITH ORDINALITY AS n(name, place)
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.target AND a.attname = n.name AND a.attnum > 0
+      ORDER BY n.place);
+    NEW.position_attnums := ARRAY(
+      SELECT coalesce(a.attnum, 0::int2)
+      FROM unnest(NEW.position_columns) WITH ORDINALITY AS n(name, place)
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.target AND a.attname = n.name AND a.attnum > 0
+      ORDER BY n.place);
+    NEW.tombstone_attnum := (
+      SELECT a.attnum FROM pg_attribute a
+      WHERE a.attrelid = NEW.target AND a.attname = NEW.tombstone_column AND a.attnum > 0);
+    NEW.live_view := (SELECT c.oid FROM pg_class c WHERE c.oid = NEW.live_view);
+  ELSE
+    NEW.fed_attnums := CASE WHEN NEW.fed_columns IS NOT NULL THEN ARRAY(
+      SELECT coalesce(a.attnum, 0::int2)
+      FROM unnest(NEW.fed_columns) WITH ORDINALITY AS n(name, place)
+      LEFT JOIN pg_attribute a ON a.attrelid = NEW.target AND a.attname = n.name AND a.attnum > 0
+      ORDER BY n.place) END;
+    NEW.tombstones := (SELECT c.oid FROM pg_class c WHERE c.oid = NEW.tombstones);
+  END IF;
+  RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cdc_target_row_check() IS
+  'trigger of the registry: rows that a restore brings are checked and given the column numbers of this database';
+
+CREATE TRIGGER cdc_target_row_check BEFORE INSERT ON cdc_target_rule
+  FOR EACH ROW EXECUTE FUNCTION cdc_target_row_check();
+ALTER TABLE cdc_target_rule ENABLE ALWAYS TRIGGER cdc_target_row_check;
+COMMENT ON TRIGGER cdc_target_row_check ON cdc_target_rule IS
+  'only who could attach a table may enter its rule';
+
+CREATE TRIGGER cdc_target_row_check BEFORE INSERT ON cdc_target_state
+  FOR EACH ROW EXECUTE FUNCTION cdc_target_row_check();
+ALTER TABLE cdc_target_state ENABLE ALWAYS TRIGGER cdc_target_row_check;
+COMMENT ON TRIGGER cdc_target_row_check ON cdc_target_state IS
+  'only who could attach a table may enter its state';
+
+--------------------------------------------------------------------------
+-- renames, new owners and drops
+--------------------------------------------------------------------------
+
+CREATE FUNCTION cdc_follow_alter() RETURNS event_trigger
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION cdc_follow_alter() IS
+  'event trigger: what is recorded of a target follows a renamed column, side table and live view follow a new owner';
+
+CREATE FUNCTION cdc_follow_drop() RETURNS event_trigger
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION cdc_follow_drop() IS
+  'event trigger: what is recorded of a dropped table goes, and its side table with it';
+
+-- a column of a table can be renamed by any of these
+CREATE EVENT TRIGGER cdc_follow_alter ON ddl_command_end
+  WHEN TAG IN ('ALTER TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
+  EXECUTE FUNCTION cdc_follow_alter();
+ALTER EVENT TRIGGER cdc_follow_alter ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER cdc_follow_alter IS
+  'cdc_precedence: names and owners of attached targets are followed';
+
+-- tables go by many commands: DROP TABLE, SCHEMA, OWNED, TYPE .. CASCADE
+CREATE EVENT TRIGGER cdc_follow_drop ON sql_drop
+  EXECUTE FUNCTION cdc_follow_drop();
+ALTER EVENT TRIGGER cdc_follow_drop ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER cdc_follow_drop IS
+  'cdc_precedence: dropped targets, side tables and live views are forgotten';
+
+--------------------------------------------------------------------------
+-- what is attached, for those who may read the target
+--------------------------------------------------------------------------
+
+CREATE VIEW cdc_targets WITH (security_barrier) AS
+  SELECT r.target,
+         CASE WHEN r.staging_name IS NOT NULL
+              THEN pg_catalog.format('%I.%I', r.staging_schema, r.staging_name) END AS staging,
+         CASE WHEN r.tombstone_column IS NULL THEN 'table' ELSE 'row' END AS home,
+         s.tombstones, r.tombstone_column, r.key_columns, r.position_columns, r.guard, r.live_view,
+         s.fence, s.floor, s.high_position, s.epoch, s.lineage, r.attached_at,
+         r.staging_position, r.staging_filter, r.op_column, r.default_op, r.delete_flag_column,
+         r.old_key_columns, r.unchanged_column, r.except_columns, r.op_map, r.null_op,
+         r.unavailable_value, r.on_unavailable, r.ignore_nulls, r.snapshot_position, r.on_tie,
+         r.on_same_position, r.on_schema_change, r.column_positions, r.consume
+  FROM cdc_target_rule r
+  LEFT JOIN cdc_target_state s ON s.target = r.target
+  WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = r.target)
+    AND (pg_catalog.has_table_privilege(r.target, 'SELECT')
+         OR pg_catalog.pg_has_role('pg_monitor', 'USAGE'));
+COMMENT ON VIEW cdc_targets IS
+  'attached targets: where their deletes are remembered, fence, floor and epoch, and the rule by which events are applied';
+GRANT SELECT ON cdc_targets TO PUBLIC;

@@ -168,21 +168,16 @@ open_staging(CdcApply *apply)
 				 errhint("Name the relation that holds the events: cdc_apply('target', 'staging').")));
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
-	switch (apply->staging_rel->rd_rel->relkind)
-	{
-		case RELKIND_RELATION:
-		case RELKIND_PARTITIONED_TABLE:
-		case RELKIND_VIEW:
-		case RELKIND_MATVIEW:
-		case RELKIND_FOREIGN_TABLE:
-			break;
-		default:
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("staging \"%s\" cannot be read",
-							cdc_relation_name(apply->staging_rel)),
-					 errdetail("Staging is a table, view, materialized view or foreign table.")));
-	}
+	cdc_staging_check(apply->staging_rel);
+	/* what was recorded is not to be read with the caller's search_path */
+	if (apply->rule.recorded_position)
+		apply->rule.staging_position = cdc_expr_localize(apply->staging_rel,
+														 apply->rule.staging_position,
+														 "staging_position");
+	if (apply->rule.recorded_filter)
+		apply->rule.staging_filter = cdc_expr_localize(apply->staging_rel,
+													   apply->rule.staging_filter,
+													   "staging_filter");
 	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 

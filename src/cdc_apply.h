@@ -382,12 +382,18 @@ typedef struct CdcColumns
 	Bitmapset  *used;			/* staging attributes that expressions use */
 } CdcColumns;
 
+extern void cdc_staging_check(Relation staging);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
 extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,
 							const CdcRule *rule);
 extern Oid	cdc_columns_expression(Relation staging, const char *text, const char *param,
 								   Bitmapset **used);
+extern void cdc_columns_check_tombstone(Relation staging, const char *tombstone,
+										const CdcRule *rule);
+extern void cdc_expr_check(const char *text, const char *param);
+extern char *cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type);
+extern char *cdc_expr_localize(Relation staging, const char *text, const char *param);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
 
 /* ---------- values that are not carried (cdc_gap.c) ---------- */

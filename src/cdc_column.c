@@ -66,6 +66,26 @@ has_name(List *names, const char *name)
 	return false;
 }
 
+/* Refuse what cannot be staging. */
+void
+cdc_staging_check(Relation staging)
+{
+	switch (staging->rd_rel->relkind)
+	{
+		case RELKIND_RELATION:
+		case RELKIND_PARTITIONED_TABLE:
+		case RELKIND_VIEW:
+		case RELKIND_MATVIEW:
+		case RELKIND_FOREIGN_TABLE:
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("staging \"%s\" cannot be read", cdc_relation_name(staging)),
+					 errdetail("Staging is a table, view, materialized view or foreign table.")));
+	}
+}
+
 /* ---------- conversion ---------- */
 
 /*
@@ -328,10 +348,27 @@ event_shape(CdcColumns *cols, CdcTarget *target)
 	return desc;
 }
 
+/*
+ * Is staging's column of the tombstone's name a flag of its own?  Nobody knows
+ * unless somebody named the tombstone column.
+ */
+void
+cdc_columns_check_tombstone(Relation staging, const char *tombstone, const CdcRule *rule)
+{
+	if (find_column(staging, tombstone) == 0 || has_name(rule->except_columns, tombstone) ||
+		(rule->delete_flag_column != NULL && strcmp(rule->delete_flag_column, tombstone) == 0))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("staging \"%s\" has a column \"%s\" like the target's tombstone column",
+					cdc_relation_name(staging), tombstone),
+			 errdetail("It may be the application's own flag or the source's mark of deletes."),
+			 errhint("Name tombstone_column to say that the target's column is the tombstone; name delete_flag_column too if staging's column marks deletes.")));
+}
+
 static void
 check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
-	const char *tombstone;
 	ListCell   *lc;
 
 	foreach(lc, rule->except_columns)
@@ -344,19 +381,11 @@ check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 						 errmsg("except_columns names key column \"%s\"", target->keys[i].name),
 						 errdetail("An event cannot be applied without its key.")));
 	}
-	if (target->tomb_attno == 0)
-		return;
-	tombstone = NameStr(TupleDescAttr(RelationGetDescr(target->rel),
-									  target->tomb_attno - 1)->attname);
-	if (rule->tombstone_column == NULL && find_column(cols->staging, tombstone) != 0 &&
-		!has_name(rule->except_columns, tombstone) &&
-		(rule->delete_flag_column == NULL || strcmp(rule->delete_flag_column, tombstone) != 0))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("staging \"%s\" has a column \"%s\" like the target's tombstone column",
-						cols->staging_name, tombstone),
-				 errdetail("It may be the application's own flag or the source's mark of deletes."),
-				 errhint("Name tombstone_column to say that the target's column is the tombstone; name delete_flag_column too if staging's column marks deletes.")));
+	if (target->tomb_attno != 0 && rule->tombstone_column == NULL)
+		cdc_columns_check_tombstone(cols->staging,
+									NameStr(TupleDescAttr(RelationGetDescr(target->rel),
+														  target->tomb_attno - 1)->attname),
+									rule);
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_collate.h"
@@ -19,8 +20,13 @@
 #include "parser/parse_node.h"
 #include "parser/parse_relation.h"
 #include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
 
-#include "cdc_apply.h"
+#include "cdc_registry.h"
 
 typedef struct ExprContextArg
 {
@@ -75,18 +81,17 @@ parse_one(const char *text, const char *param)
 }
 
 /*
- * Check an expression and return its type; the staging attributes it uses are
- * added to *used, offset by FirstLowInvalidHeapAttributeNumber.
+ * Transform an expression over staging's columns under the present
+ * search_path; its columns are added to *used.
  */
-Oid
-cdc_columns_expression(Relation staging, const char *text, const char *param, Bitmapset **used)
+static Node *
+transform(Relation staging, const char *text, const char *param, Bitmapset **used)
 {
 	ExprContextArg arg = {text, param};
 	ErrorContextCallback callback = {error_context_stack, expression_context, &arg};
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item;
 	Node	   *expr;
-	Oid			type;
 
 	error_context_stack = &callback;
 	item = addRangeTableEntryForRelation(pstate, staging, AccessShareLock, NULL, true, true);
@@ -102,7 +107,86 @@ cdc_columns_expression(Relation staging, const char *text, const char *param, Bi
 	if (pstate->p_hasTargetSRFs || expression_returns_set(expr))
 		refuse_expression(param, text, "It returns a set.");
 	pull_varattnos(expr, 1, used);
-	type = exprType(expr);
 	free_parsestate(pstate);
-	return type;
+	return expr;
+}
+
+/*
+ * Check an expression and return its type; the staging attributes it uses are
+ * added to *used, offset by FirstLowInvalidHeapAttributeNumber.
+ */
+Oid
+cdc_columns_expression(Relation staging, const char *text, const char *param, Bitmapset **used)
+{
+	return exprType(transform(staging, text, param, used));
+}
+
+/* ---------- expressions that are kept ---------- */
+
+/*
+ * A kept expression is read under a search_path of the extension's own, so
+ * that it means the same whoever uses it.
+ */
+static int
+pin_search_path(const char *path)
+{
+	int			level = NewGUCNestLevel();
+
+	(void) set_config_option("search_path", path, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+	return level;
+}
+
+/* The text of an expression under the present search_path. */
+static char *
+deparse(Relation staging, Node *expr)
+{
+	return deparse_expression(expr, deparse_context_for(RelationGetRelationName(staging),
+														RelationGetRelid(staging)),
+							  false, false);
+}
+
+/* Refuse a text that cannot be an expression over whatever relation. */
+void
+cdc_expr_check(const char *text, const char *param)
+{
+	ExprContextArg arg = {text, param};
+	ErrorContextCallback callback = {error_context_stack, expression_context, &arg};
+
+	error_context_stack = &callback;
+	(void) parse_one(text, param);
+	error_context_stack = callback.previous;
+}
+
+/*
+ * The form in which an expression that is meant under the caller's search_path
+ * is kept: every name outside pg_catalog is qualified.
+ */
+char *
+cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type)
+{
+	Bitmapset  *used = NULL;
+	Node	   *expr = transform(staging, text, param, &used);
+	int			level = pin_search_path("pg_catalog, pg_temp");
+	char	   *canonical = deparse(staging, expr);
+
+	AtEOXact_GUC(true, level);
+	*type = exprType(expr);
+	return canonical;
+}
+
+/*
+ * A kept expression as it must be written in a query that runs under the
+ * present search_path.
+ */
+char *
+cdc_expr_localize(Relation staging, const char *text, const char *param)
+{
+	const char *schema = quote_identifier(get_namespace_name(cdc_extension_schema()));
+	int			level = pin_search_path(psprintf("pg_catalog, %s, pg_temp", schema));
+	Bitmapset  *used = NULL;
+	Node	   *expr = transform(staging, text, param, &used);
+
+	AtEOXact_GUC(true, level);
+	return deparse(staging, expr);
 }

@@ -83,6 +83,17 @@ fetch(Relation table, Oid target, Snapshot snapshot)
 	return tuple;
 }
 
+/* The row as of now. */
+static HeapTuple
+fetch_now(Relation table, Oid target)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	HeapTuple	tuple = fetch(table, target, snapshot);
+
+	UnregisterSnapshot(snapshot);
+	return tuple;
+}
+
 /*
  * The row as of now.  Under REPEATABLE READ and SERIALIZABLE a row that the
  * transaction's snapshot shows otherwise must not decide anything.
@@ -90,10 +101,8 @@ fetch(Relation table, Oid target, Snapshot snapshot)
 static HeapTuple
 fetch_latest(Relation table, Oid target)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	HeapTuple	tuple = fetch(table, target, snapshot);
+	HeapTuple	tuple = fetch_now(table, target);
 
-	UnregisterSnapshot(snapshot);
 	if (IsolationUsesXactSnapshot())
 	{
 		HeapTuple	shown = fetch(table, target, GetTransactionSnapshot());
@@ -106,11 +115,11 @@ fetch_latest(Relation table, Oid target)
 }
 
 static void
-read_record(const char *name, Oid target, CdcRecord *record)
+read_record(const char *name, Oid target, bool checked, CdcRecord *record)
 {
 	Relation	table = open_table(name, AccessShareLock);
 
-	record->tuple = fetch_latest(table, target);
+	record->tuple = checked ? fetch_latest(table, target) : fetch_now(table, target);
 	record->exists = HeapTupleIsValid(record->tuple);
 	if (record->exists)
 		heap_deform_tuple(record->tuple, RelationGetDescr(table), record->values, record->isnull);
@@ -132,19 +141,15 @@ get_position(const CdcRecord *record, int column, CdcPos *pos)
 	memcpy(pos->bytes, cdc_value_bytes(v), pos->len);
 }
 
-/*
- * Read what is recorded of a target, in the current memory context.  The
- * caller holds the target's apply lock if it means to act on it.
- */
-void
-cdc_registry_read(Oid target, CdcRegistration *reg)
+static void
+read_records(Oid target, bool checked, CdcRegistration *reg)
 {
 	CdcRecord  *state = &reg->state;
 
 	memset(reg, 0, sizeof(CdcRegistration));
 	reg->target = target;
-	read_record(rule_table, target, &reg->rule);
-	read_record(state_table, target, state);
+	read_record(rule_table, target, checked, &reg->rule);
+	read_record(state_table, target, checked, state);
 	if (!state->exists)
 		return;
 	if (!state->isnull[STATE_TOMBSTONES])
@@ -155,6 +160,82 @@ cdc_registry_read(Oid target, CdcRegistration *reg)
 	reg->epoch = DatumGetInt64(state->values[STATE_EPOCH]);
 	if (!state->isnull[STATE_LINEAGE])
 		reg->lineage = TextDatumGetCString(state->values[STATE_LINEAGE]);
+}
+
+/*
+ * Read what is recorded of a target, in the current memory context.  The
+ * caller holds the target's apply lock if it means to act on it.
+ */
+void
+cdc_registry_read(Oid target, CdcRegistration *reg)
+{
+	read_records(target, true, reg);
+}
+
+/* The same as of now, whatever the transaction's snapshot shows. */
+void
+cdc_registry_read_now(Oid target, CdcRegistration *reg)
+{
+	read_records(target, false, reg);
+}
+
+/* Add what the rows of one table say to a list of CdcRegistered. */
+static List *
+list_rows(List *list, const char *name, bool rules)
+{
+	Oid			relid = get_relname_relid(name, cdc_extension_schema());
+	Relation	table;
+	Snapshot	snapshot;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(relid))
+		return list;
+	table = table_open(relid, AccessShareLock);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(table, InvalidOid, false, snapshot, 0, NULL);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		CdcRegistered *row = palloc0(sizeof(CdcRegistered));
+		bool		isnull;
+		Datum		other = heap_getattr(tuple, (rules ? RULE_LIVE_VIEW : STATE_TOMBSTONES) + 1,
+										 RelationGetDescr(table), &isnull);
+
+		row->target = DatumGetObjectId(heap_getattr(tuple, 1, RelationGetDescr(table),
+													&row->attached));
+		row->attached = rules;
+		if (!isnull && rules)
+			row->live_view = DatumGetObjectId(other);
+		else if (!isnull)
+			row->tombstones = DatumGetObjectId(other);
+		list = lappend(list, row);
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(table, AccessShareLock);
+	return list;
+}
+
+/*
+ * All rows of both tables as of now, as CdcRegistered: a target that is
+ * attached has two.  Empty while the extension is being dropped.
+ */
+List *
+cdc_registry_all(void)
+{
+	return list_rows(list_rows(NIL, state_table, false), rule_table, true);
+}
+
+/* The target whose tombstones stand in relid, or 0. */
+Oid
+cdc_registry_side_table_of(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, cdc_registry_all())
+		if (((CdcRegistered *) lfirst(lc))->tombstones == relid)
+			return ((CdcRegistered *) lfirst(lc))->target;
+	return InvalidOid;
 }
 
 static bool
@@ -257,6 +338,45 @@ cdc_registry_remove_rule(CdcRegistration *reg)
 	reg->rule.exists = false;
 	table_close(table, NoLock);
 	CommandCounterIncrement();
+}
+
+static void
+forget_row(const char *name, Oid target)
+{
+	Relation	table = open_table(name, RowExclusiveLock);
+	HeapTuple	tuple = fetch_now(table, target);
+
+	if (HeapTupleIsValid(tuple))
+		CatalogTupleDelete(table, &tuple->t_self);
+	table_close(table, NoLock);
+}
+
+/* Forget a table that is gone. */
+void
+cdc_registry_forget(Oid target)
+{
+	forget_row(rule_table, target);
+	forget_row(state_table, target);
+	CommandCounterIncrement();
+}
+
+/*
+ * Forget every table that is gone without a trace, as temporary ones are.  Who
+ * holds the lock of one is at it already.
+ */
+void
+cdc_registry_sweep(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, cdc_registry_all())
+	{
+		Oid			target = ((CdcRegistered *) lfirst(lc))->target;
+
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(target)) &&
+			cdc_target_lock(target, ExclusiveLock, true))
+			cdc_registry_forget(target);
+	}
 }
 
 /* Set fence, floor or high position in memory; put_state writes it. */

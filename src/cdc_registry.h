@@ -63,10 +63,24 @@ typedef struct CdcRegistration
 	char	   *lineage;
 } CdcRegistration;
 
+/* One row of either table, for walks over all targets. */
+typedef struct CdcRegistered
+{
+	Oid			target;
+	bool		attached;		/* a rule, with its live view, if any */
+	Oid			live_view;
+	Oid			tombstones;		/* of a state: the side table, if any */
+} CdcRegistered;
+
 extern void cdc_registry_read(Oid target, CdcRegistration *reg);
+extern void cdc_registry_read_now(Oid target, CdcRegistration *reg);
+extern List *cdc_registry_all(void);
+extern Oid	cdc_registry_side_table_of(Oid relid);
 extern void cdc_registry_put_rule(CdcRegistration *reg);
 extern void cdc_registry_put_state(CdcRegistration *reg);
 extern void cdc_registry_remove_rule(CdcRegistration *reg);
+extern void cdc_registry_forget(Oid target);
+extern void cdc_registry_sweep(void);
 extern Oid	cdc_registry_attached_ancestor(Oid relid);
 extern Oid	cdc_registry_attached_partition(Oid relid);
 extern Datum cdc_registry_names(List *names);

@@ -1,0 +1,315 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_attach_ddl.c
+ *		What cdc_attach() adds to a database: columns of the target and the
+ *		side table of its tombstones.
+ *
+ * Everything is done by ordinary statements, run as the caller and with every
+ * name qualified, so that rights, event triggers and dependencies are what
+ * they would be by hand.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/partition.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "cdc_attach.h"
+
+/* names that cdc_attach() gives when nobody chose one */
+#define CDC_POSITION_COLUMN		"source_position"
+#define CDC_TOMBSTONE_COLUMN	"deleted"
+
+/* what a side table holds beside the key */
+#define CDC_SIDE_POSITION		"source_position"
+#define CDC_SIDE_TIME			"deleted_at"
+
+/* ---------- statements ---------- */
+
+/* Run one utility statement as the caller. */
+void
+cdc_ddl(const char *format,...)
+{
+	StringInfoData sql;
+	int			rc;
+
+	initStringInfo(&sql);
+	for (;;)
+	{
+		va_list		args;
+		int			needed;
+
+		va_start(args, format);
+		needed = appendStringInfoVA(&sql, format, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(&sql, needed);
+	}
+	SPI_connect();
+	rc = SPI_execute(sql.data, false, 0);
+	if (rc < 0)
+		elog(ERROR, "could not run \"%s\": %s", sql.data, SPI_result_code_string(rc));
+	SPI_finish();
+	pfree(sql.data);
+}
+
+/* schema.relation, quoted for a statement */
+char *
+cdc_quoted_relation(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+/* Give a relation to a role, if it belongs to another one. */
+void
+cdc_follow_owner(Oid relid, Oid owner)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	bool		differs;
+	bool		view;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	differs = form->relowner != owner;
+	view = form->relkind == RELKIND_VIEW;
+	ReleaseSysCache(tuple);
+	if (differs)
+		cdc_ddl("ALTER %s %s OWNER TO %s", view ? "VIEW" : "TABLE", cdc_quoted_relation(relid),
+				quote_identifier(GetUserNameFromId(owner, false)));
+}
+
+/* ---------- columns of the target ---------- */
+
+static bool
+has_position_column(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped &&
+			getBaseType(TupleDescAttr(desc, i)->atttypid) == cdc_position_type())
+			return true;
+	return false;
+}
+
+/* A partition has the columns of its parent, and none of its own. */
+static void
+refuse_partition(CdcAttach *a, const char *column, const char *definition)
+{
+	Oid			parent = get_partition_parent(a->relid, false);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot add column \"%s\" to target \"%s\", which is a partition", column,
+					cdc_relation_name(a->rel)),
+			 errhint("ALTER TABLE %s ADD COLUMN %s %s;", cdc_quoted_relation(parent),
+					 quote_identifier(column), definition)));
+}
+
+/*
+ * Which position and tombstone columns the target lacks.  The rule is told
+ * the names, so that what is added is what is used.
+ */
+void
+cdc_attach_plan_columns(CdcAttach *a)
+{
+	CdcRule    *rule = &a->rule;
+
+	a->add_position = a->add_tombstone = NULL;
+	if (rule->position_columns == NIL && !has_position_column(a->rel) &&
+		get_attnum(a->relid, "source_lsn") <= 0)
+		rule->position_columns = list_make1(pstrdup(CDC_POSITION_COLUMN));
+	if (list_length(rule->position_columns) == 1 &&
+		get_attnum(a->relid, linitial(rule->position_columns)) == InvalidAttrNumber)
+		a->add_position = linitial(rule->position_columns);
+
+	if (!a->side)
+	{
+		if (rule->tombstone_column == NULL)
+			rule->tombstone_column = pstrdup(CDC_TOMBSTONE_COLUMN);
+		if (get_attnum(a->relid, rule->tombstone_column) == InvalidAttrNumber)
+			a->add_tombstone = rule->tombstone_column;
+	}
+	if (a->add_position != NULL && a->rel->rd_rel->relispartition)
+		refuse_partition(a, a->add_position, "cdc_position");
+	if (a->add_tombstone != NULL && a->rel->rd_rel->relispartition)
+		refuse_partition(a, a->add_tombstone, "boolean NOT NULL DEFAULT false");
+}
+
+/* Add them, in one statement and without touching a row. */
+void
+cdc_attach_add_columns(CdcAttach *a)
+{
+	StringInfoData sql;
+
+	if (a->add_position == NULL && a->add_tombstone == NULL)
+		return;
+	initStringInfo(&sql);
+	if (a->add_position != NULL)
+		appendStringInfo(&sql, "ADD COLUMN %s %s", quote_identifier(a->add_position),
+						 quote_qualified_identifier(get_namespace_name(cdc_extension_schema()),
+													"cdc_position"));
+	if (a->add_tombstone != NULL)
+		appendStringInfo(&sql, "%sADD COLUMN %s pg_catalog.bool NOT NULL DEFAULT false",
+						 sql.len > 0 ? ", " : "", quote_identifier(a->add_tombstone));
+	cdc_ddl("ALTER TABLE %s %s", cdc_quoted_relation(a->relid), sql.data);
+}
+
+/* ---------- the side table ---------- */
+
+/* Is there one, from this attachment or an earlier one? */
+bool
+cdc_side_table_exists(const CdcRegistration *reg)
+{
+	return OidIsValid(reg->tombstones) && get_rel_name(reg->tombstones) != NULL;
+}
+
+/* Is a column of that name no key column of a side table? */
+bool
+cdc_is_side_column(const char *name)
+{
+	return strcmp(name, CDC_SIDE_POSITION) == 0 || strcmp(name, CDC_SIDE_TIME) == 0;
+}
+
+static char *
+collation_name(Oid collation)
+{
+	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	Form_pg_collation form;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	form = (Form_pg_collation) GETSTRUCT(tuple);
+	name = quote_qualified_identifier(get_namespace_name(form->collnamespace),
+									  NameStr(form->collname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+static char *
+opclass_name(Oid opclass)
+{
+	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+	Form_pg_opclass form;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator class %u", opclass);
+	form = (Form_pg_opclass) GETSTRUCT(tuple);
+	name = quote_qualified_identifier(get_namespace_name(form->opcnamespace),
+									  NameStr(form->opcname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+/* The operator classes of an index, in the current memory context. */
+static oidvector *
+index_opclasses(Oid index)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	Datum		value;
+	bool		isnull;
+	oidvector  *classes;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", index);
+	value = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull);
+	classes = (oidvector *) PG_DETOAST_DATUM_COPY(value);
+	ReleaseSysCache(tuple);
+	return classes;
+}
+
+/*
+ * Columns of the side table and of its index: the key in the order of the
+ * target's key index, with its types, collations and operator classes.
+ */
+static void
+describe_side_table(CdcAttach *a, StringInfo columns, StringInfo index)
+{
+	CdcTarget  *target = &a->target;
+	oidvector  *classes = index_opclasses(target->index);
+
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		CdcKey	   *key = &target->keys[i];
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(a->rel), key->attno - 1);
+		const char *name = quote_identifier(key->name);
+
+		if (cdc_is_side_column(key->name))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_COLUMN),
+					 errmsg("key column \"%s\" of target \"%s\" has a name that the side table needs",
+							key->name, target->name),
+					 errhint("Rename the column, or keep tombstones in the row: tombstones => 'row'.")));
+		appendStringInfo(columns, "%s %s", name,
+						 format_type_extended(att->atttypid, att->atttypmod,
+											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+		if (OidIsValid(att->attcollation))
+			appendStringInfo(columns, " COLLATE %s", collation_name(att->attcollation));
+		appendStringInfoString(columns, " NOT NULL, ");
+
+		appendStringInfo(index, "%s%s", i > 0 ? ", " : "", name);
+		if (OidIsValid(key->collation))
+			appendStringInfo(index, " COLLATE %s", collation_name(key->collation));
+		appendStringInfo(index, " %s", opclass_name(classes->values[i]));
+	}
+	appendStringInfo(columns, CDC_SIDE_POSITION " %s NOT NULL, "
+					 CDC_SIDE_TIME " pg_catalog.timestamptz NOT NULL",
+					 quote_qualified_identifier(get_namespace_name(cdc_extension_schema()),
+												"cdc_position"));
+}
+
+/*
+ * Make the side table of the target, whose key has been described.  It stands
+ * in the target's schema and belongs to its owner.
+ */
+Oid
+cdc_attach_create_side_table(CdcAttach *a)
+{
+	Oid			schema = RelationGetNamespace(a->rel);
+	char	   *schema_name = get_namespace_name(schema);
+	char	   *name = ChooseRelationName(RelationGetRelationName(a->rel), NULL, "tombstones",
+										  schema, false);
+	char	   *table = quote_qualified_identifier(schema_name, name);
+	char		persistence = a->rel->rd_rel->relpersistence;
+	StringInfoData columns;
+	StringInfoData index;
+	char	   *index_name;
+	Oid			relid;
+
+	initStringInfo(&columns);
+	initStringInfo(&index);
+	describe_side_table(a, &columns, &index);
+	cdc_ddl("CREATE %sTABLE %s (%s) USING heap",
+			persistence == RELPERSISTENCE_UNLOGGED ? "UNLOGGED " :
+			persistence == RELPERSISTENCE_TEMP ? "TEMPORARY " : "", table, columns.data);
+	relid = get_relname_relid(name, schema);
+	if (!OidIsValid(relid))
+		elog(ERROR, "could not find the table \"%s\" just created", name);
+
+	index_name = ChooseRelationName(name, NULL, "key", schema, false);
+	cdc_ddl("CREATE UNIQUE INDEX %s ON %s (%s)", quote_identifier(index_name), table, index.data);
+	cdc_ddl("ALTER TABLE %s REPLICA IDENTITY USING INDEX %s", table, quote_identifier(index_name));
+	cdc_ddl("COMMENT ON TABLE %s IS %s", table,
+			quote_literal_cstr(psprintf("deletes of \"%s\" that cdc_precedence remembers: key and position of each",
+										cdc_relation_name(a->rel))));
+	cdc_follow_owner(relid, a->rel->rd_rel->relowner);
+	return relid;
+}

@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_attach_guard.c
+ *		The guard's triggers on a target: made, changed and dropped as the
+ *		attachment says.  What they do is in cdc_guard.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "cdc_attach.h"
+
+/* The names put them after other BEFORE triggers, which may change the row. */
+#define CDC_GUARD_TRIGGER			"zzz_cdc_guard"
+#define CDC_GUARD_TRUNCATE_TRIGGER	"zzz_cdc_guard_truncate"
+
+/* The trigger function, or 0 while the extension is being dropped. */
+static Oid
+guard_function(void)
+{
+	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("cdc_guard"),
+						   PointerGetDatum(buildoidvector(NULL, 0)),
+						   ObjectIdGetDatum(cdc_extension_schema()));
+}
+
+static Trigger *
+find_trigger(Relation rel, const char *name)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (strcmp(triggers->triggers[i].tgname, name) == 0)
+			return &triggers->triggers[i];
+	return NULL;
+}
+
+/* The guard's trigger of that name; a foreign one is refused. */
+static Trigger *
+find_guard(Relation rel, const char *name)
+{
+	Trigger    *trigger = find_trigger(rel, name);
+
+	if (trigger != NULL && trigger->tgfoid != guard_function())
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("target \"%s\" has a trigger \"%s\" that is not the guard's",
+						cdc_relation_name(rel), name),
+				 errhint("Rename that trigger.")));
+	return trigger;
+}
+
+static bool
+is_set(const Trigger *trigger, const char *mode)
+{
+	return trigger != NULL && trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
+		trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], mode) == 0;
+}
+
+bool
+cdc_attach_guard_exists(Relation rel)
+{
+	return find_guard(rel, CDC_GUARD_TRIGGER) != NULL ||
+		find_guard(rel, CDC_GUARD_TRUNCATE_TRIGGER) != NULL;
+}
+
+/* ---------- foreign keys that write ---------- */
+
+static bool
+writes(char action)
+{
+	return action == FKCONSTR_ACTION_CASCADE || action == FKCONSTR_ACTION_SETNULL ||
+		action == FKCONSTR_ACTION_SETDEFAULT;
+}
+
+/* The name of a foreign key of relid whose actions write to it, or NULL. */
+static char *
+writing_foreign_key(Oid relid)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	char	   *found = NULL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relid));
+	scan = systable_beginscan(catalog, ConstraintRelidTypidNameIndexId, true, NULL, 1, &key);
+	while (found == NULL && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_constraint con = (Form_pg_constraint) GETSTRUCT(tuple);
+
+		if (con->contype == CONSTRAINT_FOREIGN &&
+			(writes(con->confupdtype) || writes(con->confdeltype)))
+			found = pstrdup(NameStr(con->conname));
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+static void
+refuse_writing_foreign_keys(Relation rel)
+{
+	List	   *members = list_make1_oid(RelationGetRelid(rel));
+	ListCell   *lc;
+
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+		members = find_all_inheritors(RelationGetRelid(rel), NoLock, NULL);
+	foreach(lc, members)
+	{
+		char	   *name = writing_foreign_key(lfirst_oid(lc));
+
+		if (name != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("guard => 'skip' cannot be used on target \"%s\"",
+							cdc_relation_name(rel)),
+					 errdetail("Foreign key \"%s\" changes its rows; a change that is skipped would leave the key broken.",
+							   name),
+					 errhint("Use guard => 'error'.")));
+	}
+}
+
+/* ---------- the triggers ---------- */
+
+/* What must be done to the triggers. */
+void
+cdc_attach_plan_guard(CdcAttach *a)
+{
+	Trigger    *row = find_guard(a->rel, CDC_GUARD_TRIGGER);
+	Trigger    *truncate = find_guard(a->rel, CDC_GUARD_TRUNCATE_TRIGGER);
+
+	a->guard_step = CDC_GUARD_LEAVE;
+	if (a->guard == NULL)
+		return;
+	if (strcmp(a->guard, "off") == 0)
+	{
+		if (row != NULL || truncate != NULL)
+			a->guard_step = CDC_GUARD_DROP;
+		return;
+	}
+	if (strcmp(a->guard, "skip") == 0)
+		refuse_writing_foreign_keys(a->rel);
+	if (!is_set(row, a->guard) || !is_set(truncate, a->guard))
+		a->guard_step = CDC_GUARD_CREATE;
+}
+
+static void
+create_trigger(CdcAttach *a, const char *name, const char *events)
+{
+	char	   *table = cdc_quoted_relation(a->relid);
+
+	cdc_ddl("CREATE OR REPLACE TRIGGER %s %s ON %s FOR EACH %s EXECUTE FUNCTION %s(%s)",
+			name, events, table, strcmp(name, CDC_GUARD_TRIGGER) == 0 ? "ROW" : "STATEMENT",
+			quote_qualified_identifier(get_namespace_name(cdc_extension_schema()), "cdc_guard"),
+			quote_literal_cstr(a->guard));
+	/* a logical replication worker's writes are guarded too */
+	cdc_ddl("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", table, name);
+}
+
+void
+cdc_attach_set_guard(CdcAttach *a)
+{
+	if (a->guard_step == CDC_GUARD_DROP)
+		cdc_attach_drop_guard(a->relid);
+	if (a->guard_step != CDC_GUARD_CREATE)
+		return;
+	create_trigger(a, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
+	create_trigger(a, CDC_GUARD_TRUNCATE_TRIGGER, "BEFORE TRUNCATE");
+}
+
+/* Drop those that exist. */
+void
+cdc_attach_drop_guard(Oid relid)
+{
+	char	   *table = cdc_quoted_relation(relid);
+
+	cdc_ddl("DROP TRIGGER IF EXISTS " CDC_GUARD_TRIGGER " ON %s", table);
+	cdc_ddl("DROP TRIGGER IF EXISTS " CDC_GUARD_TRUNCATE_TRIGGER " ON %s", table);
+}

@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_detach.c
+ *		cdc_detach(): a target's rule is forgotten; its fence, floor and epoch
+ *		stay.
+ *
+ * Locks on the target, to the end of the transaction: ROW EXCLUSIVE, or ACCESS
+ * EXCLUSIVE to drop the guard's triggers; then the apply lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "cdc_attach.h"
+
+PG_FUNCTION_INFO_V1(cdc_detach);
+
+/* The column that marks dead rows, by its present name. */
+static const char *
+tombstone_column(const CdcRegistration *reg)
+{
+	const CdcRecord *rule = &reg->rule;
+	char	   *name = NULL;
+
+	if (!rule->isnull[RULE_TOMBSTONE_ATTNUM])
+		name = get_attname(reg->target, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]), true);
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("tombstone column \"%s\" does not exist in target \"%s\"",
+						NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])),
+						get_rel_name(reg->target))));
+	return name;
+}
+
+/* Remove dead rows; the guard is gone by then. */
+static void
+delete_dead_rows(const CdcRegistration *reg)
+{
+	const char *name = tombstone_column(reg);
+	Oid			type = getBaseType(get_atttype(reg->target, get_attnum(reg->target, name)));
+
+	cdc_ddl("DELETE FROM %s WHERE %s IS %s", cdc_quoted_relation(reg->target),
+			quote_identifier(name), type == TIMESTAMPTZOID ? "NOT NULL" : "TRUE");
+}
+
+static void
+forget_tombstones(const CdcRegistration *reg)
+{
+	if (reg->rule.exists && !reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
+		delete_dead_rows(reg);
+	else if (cdc_side_table_exists(reg))
+		cdc_ddl("DROP TABLE %s", cdc_quoted_relation(reg->tombstones));
+}
+
+static void
+detach(Oid relid, bool drop_tombstones)
+{
+	Relation	rel = cdc_attach_open(relid, AccessShareLock);
+	bool		guarded = cdc_attach_guard_exists(rel);
+	CdcRegistration reg;
+
+	relation_close(rel, AccessShareLock);
+	rel = cdc_attach_open(relid, guarded ? AccessExclusiveLock : RowExclusiveLock);
+	(void) cdc_target_lock(relid, ExclusiveLock, false);
+	cdc_registry_read(relid, &reg);
+	if (!reg.rule.exists && !(drop_tombstones && cdc_side_table_exists(&reg)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is not attached", cdc_relation_name(rel))));
+
+	if (drop_tombstones && reg.rule.exists && !reg.rule.isnull[RULE_TOMBSTONE_COLUMN])
+		cdc_target_check(rel);
+
+	/* dropping a trigger wants the table for itself; its lock stays with us */
+	guarded = cdc_attach_guard_exists(rel);
+	relation_close(rel, NoLock);
+	if (guarded)
+		cdc_attach_drop_guard(relid);
+	if (drop_tombstones)
+		forget_tombstones(&reg);
+
+	/* the drop of a side table may have been followed already */
+	cdc_registry_read(relid, &reg);
+	if (reg.rule.exists)
+		cdc_registry_remove_rule(&reg);
+	if (reg.state.exists && !cdc_side_table_exists(&reg))
+	{
+		reg.tombstones = InvalidOid;
+		cdc_registry_put_state(&reg);
+	}
+}
+
+Datum
+cdc_detach(PG_FUNCTION_ARGS)
+{
+	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
+	PreventCommandIfReadOnly("cdc_detach()");
+	PreventCommandIfParallelMode("cdc_detach()");
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("target must not be NULL")));
+	detach(PG_GETARG_OID(0), !PG_ARGISNULL(1) && PG_GETARG_BOOL(1));
+	PG_RETURN_VOID();
+}
