@@ -104,7 +104,8 @@ group_dump() {
   gives "temporary targets end with their session" "0" ops_src -c "
     SELECT count(*) FROM cdc.cdc_targets WHERE target::text ~ 'passing'"
   is "dump has no row of temporary or dropped targets" \
-    "$(grep -cE '^[0-9]+	|passing' "$ops_tmp/all.sql" || true)" 0
+    "$(awk '/^COPY .*cdc_target_(rule|state)/ { inside = 1; next } /^\\\.$/ { inside = 0 }
+        inside && /^[0-9]|passing|quiet/' "$ops_tmp/all.sql")" ""
   # from here on, the source as the dump shows it
   sql ops_src -c "DELETE FROM cdc.cdc_target_state s WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.target)" \
     -c "DELETE FROM cdc.cdc_target_rule s WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.target)"
@@ -122,11 +123,9 @@ group_dump() {
   fi
   compare_restored "custom" ops_src ops_dst
   # once more over the same database
-  if pg_restore -e --clean --if-exists -d ops_dst "$ops_tmp/all.dump" >"$ops_tmp/out" 2>&1; then
-    ok "pg_restore --clean"
-  else
-    not_ok "pg_restore --clean" "$(cat "$ops_tmp/out")"
-  fi
+  # (the server's own dumps stumble over the keys of partitions there)
+  pg_restore --clean --if-exists -d ops_dst "$ops_tmp/all.dump" >"$ops_tmp/out" 2>&1 || true
+  is "pg_restore --clean" "$(grep ERROR "$ops_tmp/out" | grep -v 'cannot drop inherited constraint')" ""
   compare_restored "clean" ops_src ops_dst
   go_on "clean" ops_dst
 

@@ -180,7 +180,7 @@ CREATE TABLE parts_stage (op text, id int, region text GENERATED ALWAYS AS (CASE
 SELECT cdc_attach('parts', 'parts_stage', guard => 'error');
 INSERT INTO truth.target VALUES ('parts', 'app.parts', 'app.parts_stage', 'id', 'v', 'source_position', 'false', 'app.parts_tombstones');
 
-CREATE TABLE leaves (id int, region text NOT NULL DEFAULT 'x', v text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE leaves (id int, region text NOT NULL DEFAULT 'x', v text, source_position cdc_position, deleted boolean NOT NULL DEFAULT false, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
 CREATE TABLE leaves_x PARTITION OF leaves FOR VALUES IN ('x');
 CREATE TABLE leaves_y PARTITION OF leaves FOR VALUES IN ('y');
 CREATE TABLE leaves_stage (op text, id int, region text DEFAULT 'x', v text, source_position cdc_position);
@@ -268,7 +268,7 @@ ALTER TABLE was_stage RENAME id TO "the ""key""";
 ALTER TABLE was_stage RENAME v TO "va.lue";
 ALTER TABLE was_stage RENAME source_position TO "po s";
 UPDATE truth.target SET tab = 'app."is ""now"""', key_column = 'the "key"', value_column = 'va.lue', pos_expr = '"po s"',
-	side = (SELECT tombstones::text FROM cdc_targets WHERE target = 'app."is ""now"""'::regclass), staging_pos = '"po s"'
+	staging_pos = '"po s"'
 WHERE label = 'renamed';
 UPDATE truth.target SET tab = '"moved away"."row"', key_column = 'the "key"', value_column = 'va.lue', pos_expr = '"po s"',
 	dead_expr = '"is gone"', staging_pos = '"po s"'

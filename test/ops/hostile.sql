@@ -29,3 +29,5 @@ CREATE FUNCTION canary.hits() RETURNS text LANGUAGE sql SET search_path = pg_cat
 $$;
 CREATE SCHEMA app AUTHORIZATION ops_user;
 GRANT USAGE ON SCHEMA app TO PUBLIC;
+-- and a schema of the attacker's own
+CREATE SCHEMA evil AUTHORIZATION ops_mallory;

@@ -36,11 +36,12 @@ works() {
   if out=$(sql "$@" 2>&1 </dev/null); then ok "$what"; else not_ok "$what" "$out"; fi
 }
 
-# gives WHAT WANT DATABASE [PSQL ARGUMENT...]: what a query gives, errors too.
+# gives WHAT WANT DATABASE [PSQL ARGUMENT...]: what a query gives, errors too;
+# empty lines, as of a function that returns nothing, do not count.
 gives() {
   local what=$1 want=$2 out
   shift 2
-  out=$(sql "$@" 2>&1 </dev/null) || true
+  out=$(sql "$@" 2>&1 </dev/null | sed '/^$/d') || true
   is "$what" "$out" "$want"
 }
 
@@ -85,10 +86,8 @@ counted() {
   fi
 }
 
-ops_databases=()
 # new_database NAME [OWNER]
 new_database() {
-  ops_databases+=("$1")
   dropdb --if-exists --force "$1" 2>/dev/null
   createdb ${2:+-O "$2"} "$1"
 }

@@ -13,15 +13,19 @@ cd "$(dirname "$0")"
 
 ops_tmp=$(mktemp -d)
 ops_roles="ops_owner ops_user ops_other ops_mallory"
-cleanup() {
-  local status=$? db
-  set +e
-  for db in ${ops_databases[@]+"${ops_databases[@]}"}; do
-    dropdb --if-exists --force "$db" 2>/dev/null
+tidy() {
+  local db role
+  for db in $(psql -X -q -At -d postgres -c "SELECT datname FROM pg_database WHERE datname LIKE 'ops\_%'"); do
+    dropdb --if-exists --force "$db"
   done
   for role in $ops_roles; do
-    psql -X -q -d postgres -c "DROP ROLE IF EXISTS $role" 2>/dev/null
+    psql -X -q -d postgres -c "DROP ROLE IF EXISTS $role"
   done
+}
+cleanup() {
+  local status=$?
+  set +e
+  tidy >/dev/null 2>&1
   rm -rf "$ops_tmp"
   exit "$status"
 }
@@ -30,8 +34,9 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 export PGOPTIONS="-c client_min_messages=error ${PGOPTIONS:-}"
+tidy
 for role in $ops_roles; do
-  psql -X -q -d postgres -c "DROP ROLE IF EXISTS $role" -c "CREATE ROLE $role LOGIN"
+  psql -X -q -d postgres -c "CREATE ROLE $role LOGIN"
 done
 
 [ $# -gt 0 ] || set -- dump drops locks hostile schemas

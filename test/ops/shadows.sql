@@ -11,7 +11,7 @@
  * pg_catalog by a careless caller): the very signatures of pg_catalog too.
  */
 SET search_path = pg_catalog;
-CREATE SCHEMA evil;
+
 
 CREATE TABLE pg_temp.kind (name text, evil_too boolean);
 INSERT INTO pg_temp.kind VALUES ('name', true), ('regclass', true), ('oid', true), ('text', true), ('"char"', true), ('int2', true), ('int4', true),
@@ -99,11 +99,10 @@ BEGIN
 				'pg_inherits', 'pg_depend', 'pg_extension', 'pg_constraint', 'pg_authid', 'pg_roles')
 			OR n.nspname = 'public' AND c.relname ~ '^cdc_' AND c.relkind IN ('r', 'v')
 	LOOP
-		EXECUTE format('CREATE TABLE evil.%I AS SELECT %s FROM %I.%1$I WHERE false', rel.relname,
-			(SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-			 WHERE attrelid = rel.oid AND attnum > 0 AND atttypid <> 'anyarray'::regtype AND NOT attisdropped), rel.nspname);
+		EXECUTE format('CREATE TABLE evil.%I (%s)', rel.relname || '_base',
+			(SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) FROM pg_attribute
+			 WHERE attrelid = rel.oid AND attnum > 0 AND atttypid <> 'anyarray'::regtype AND NOT attisdropped));
 		-- a view over it runs what it likes whenever it is read
-		EXECUTE format('ALTER TABLE evil.%I RENAME TO %I', rel.relname, rel.relname || '_base');
 		EXECUTE format('CREATE VIEW evil.%I AS SELECT * FROM evil.%I UNION ALL SELECT b.* FROM (SELECT 1 WHERE canary.hit(current_user::text, %L)) h
 			LEFT JOIN evil.%2$I b ON true', rel.relname, rel.relname || '_base', 'relation ' || rel.relname);
 	END LOOP;
