@@ -221,6 +221,7 @@ typedef struct CdcKey
 	Oid			collation;		/* of the index column */
 	FmgrInfo	equal;
 	Oid			equal_proc;
+	Oid			sort_op;		/* that brings keys into the index's order */
 	FmgrInfo	hash;			/* fn_oid invalid: see hash_image */
 	bool		hash_image;		/* no hash function, but equal is equal bytes */
 	SortSupportData sort;
@@ -471,6 +472,7 @@ typedef struct CdcIncoming
 	const uint8 *gaps;			/* bitmap, or NULL when all is carried */
 	Datum	   *values;			/* by event_desc */
 	bool	   *isnull;
+	MinimalTuple tuple;			/* they are in this already, or NULL */
 } CdcIncoming;
 
 typedef struct CdcFold CdcFold;
@@ -478,7 +480,10 @@ typedef struct CdcFold CdcFold;
 extern CdcFold *cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
 extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
-extern CdcEvent **cdc_fold_winners(CdcFold *fold, int64 *count);
+extern void cdc_fold_finish(CdcFold *fold);
+extern void cdc_fold_rewind(CdcFold *fold);
+extern CdcEvent *cdc_fold_next(CdcFold *fold);
+extern void cdc_fold_end(CdcFold *fold);
 extern int64 cdc_fold_counted(CdcFold *fold);
 extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isnull);
 

@@ -28,8 +28,8 @@
 
 /* ---------- rank ---------- */
 
-static int
-class_rank(CdcClass class)
+int
+cdc_chain_rank(CdcClass class)
 {
 	switch (class)
 	{
@@ -52,7 +52,7 @@ compare_ranks(CdcClass class, uint8 flags, const uint8 *pos, int len, const CdcE
 	int			cmp = cdc_pos_compare(pos, placed, ev->pos, cdc_event_place_len(ev));
 
 	if (cmp == 0)
-		cmp = class_rank(class) - class_rank(ev->class);
+		cmp = cdc_chain_rank(class) - cdc_chain_rank(ev->class);
 	if (cmp == 0 && placed == 0)
 		cmp = cdc_pos_compare(pos, len, ev->pos, ev->poslen);
 	return cmp;
@@ -260,6 +260,7 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 	CdcEvent   *other = cmp > 0 ? led : ev;
 	bool		keep = cmp != 0 && !cdc_event_kills(ev) && fold->rule->on_tie == CDC_TIE_ERROR;
 
+	leader->flags |= other->flags & CDC_EVENT_TIED_DELETE;
 	/* without conversions other images are other rows: one witness will do */
 	if (keep && !fold->casts && led->tied != NULL && cmp < 0)
 		keep = false;
@@ -268,7 +269,6 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 	if (cmp > 0)
 	{
 		leader->older = led->older;
-		leader->flags |= led->flags & CDC_EVENT_TIED_DELETE;
 		other->older = NULL;
 		if (fold->rule->on_tie == CDC_TIE_ERROR && !cdc_event_kills(ev))
 		{

@@ -330,4 +330,28 @@ cdc_epq_init(EPQState *epq, EState *estate)
 #define cdc_b64_encode(src, len, dst, dstlen)	pg_b64_encode(src, len, dst, dstlen)
 #endif
 
+/* ---------- temporary files ---------- */
+
+#include "storage/buffile.h"
+
+/* 16 has a read that raises by itself. */
+static inline void
+cdc_file_read(BufFile *file, void *ptr, size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	BufFileReadExact(file, ptr, size);
+#else
+	if (BufFileRead(file, ptr, size) != size)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read from a temporary file")));
+#endif
+}
+
+static inline void
+cdc_file_write(BufFile *file, const void *ptr, size_t size)
+{
+	BufFileWrite(file, (void *) ptr, size);
+}
+
 #endif							/* CDC_COMPAT_H */

@@ -84,9 +84,9 @@ position_expression(const CdcTarget *target)
 		if (target->pos_type[i] == LSNOID)
 			appendStringInfo(&s, "%s::pg_catalog.text", name);
 		else if (i == 0)
-			appendStringInfo(&s, "pg_catalog.trunc(%s)::pg_catalog.text", name);
+			appendStringInfo(&s, "pg_catalog.trunc(%s::pg_catalog.numeric)::pg_catalog.text", name);
 		else
-			appendStringInfo(&s, "pg_catalog.trunc(coalesce(%s, 0))::pg_catalog.text", name);
+			appendStringInfo(&s, "pg_catalog.trunc(coalesce(%s, 0)::pg_catalog.numeric)::pg_catalog.text", name);
 	}
 	appendStringInfo(&s, ")::%s.cdc_position", extension_schema());
 	return s.data;

@@ -7,6 +7,10 @@
  * copied, with one exception: an event whose values may still be needed
  * stays below the winner in a chain of falling rank (see cdc_chain.c).
  *
+ * What does not fit into memory goes to cdc_spill.c: the table is emptied into
+ * a sort by key, as often as need be, and at the end the winners come out of
+ * the sort.
+ *
  * How events of one key stand to each other is in cdc_chain.c.
  * Reading is in cdc_read.c, judging and writing in cdc_write.c.
  *
@@ -46,6 +50,8 @@ static uint32 probe_hash(CdcFold *fold);
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
+int			cdc_debug_fold_events = 0;
+
 /* Entries to start with; the table grows by doubling. */
 #define CDC_FOLD_START	1024
 
@@ -62,8 +68,9 @@ cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isn
 	return heap_getattr(&tuple, attno, cols->event_desc, isnull);
 }
 
-static bool
-probe_matches(CdcFold *fold, const CdcEvent *ev)
+/* Is it an event of this key? */
+bool
+cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys)
 {
 	for (int i = 0; i < fold->target->nkeys; i++)
 	{
@@ -71,14 +78,21 @@ probe_matches(CdcFold *fold, const CdcEvent *ev)
 		bool		isnull;
 		Datum		value = cdc_event_value(fold->cols, ev, i + 1, &isnull);
 
-		if (!DatumGetBool(FunctionCall2Coll(&key->equal, key->collation, value, fold->probe[i])))
+		if (!DatumGetBool(FunctionCall2Coll(&key->equal, key->collation, value, keys[i])))
 			return false;
 	}
 	return true;
 }
 
-static uint32
-probe_hash(CdcFold *fold)
+static bool
+probe_matches(CdcFold *fold, const CdcEvent *ev)
+{
+	return cdc_fold_matches(fold, ev, fold->probe);
+}
+
+/* The hash of a key; equal keys have equal hashes. */
+uint32
+cdc_fold_hash(CdcFold *fold, const Datum *keys)
 {
 	uint32		hash = 0;
 
@@ -88,12 +102,18 @@ probe_hash(CdcFold *fold)
 		uint32		h = 0;
 
 		if (OidIsValid(key->hash.fn_oid))
-			h = DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation, fold->probe[i]));
+			h = DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation, keys[i]));
 		else if (key->hash_image)
-			h = datum_image_hash(fold->probe[i], key->typbyval, key->typlen);
+			h = datum_image_hash(keys[i], key->typbyval, key->typlen);
 		hash = hash_combine(hash, h);
 	}
 	return murmurhash32(hash);
+}
+
+static uint32
+probe_hash(CdcFold *fold)
+{
+	return cdc_fold_hash(fold, fold->probe);
 }
 
 /* ---------- keeping events ---------- */
@@ -113,7 +133,14 @@ make_event(CdcFold *fold, const CdcIncoming *in)
 	memcpy(ev->pos, in->pos->bytes, in->pos->len);
 	if (gaps > 0)
 		memcpy(cdc_event_gaps(ev), in->gaps, gaps);
-	ev->tuple = cdc_form_minimal_tuple(fold->cols->event_desc, in->values, in->isnull);
+	if (in->tuple != NULL)
+	{
+		ev->tuple = palloc(in->tuple->t_len);
+		memcpy(ev->tuple, in->tuple, in->tuple->t_len);
+	}
+	else
+		ev->tuple = cdc_form_minimal_tuple(fold->cols->event_desc, in->values, in->isnull);
+	fold->kept++;
 	MemoryContextSwitchTo(old);
 	return ev;
 }
@@ -146,23 +173,19 @@ insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
 	cdc_chain_prune(fold, top);
 }
 
-static void
-offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
+/* Offer an event to the events of its key, of which *top leads; NULL: none. */
+void
+cdc_fold_offer_to(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 {
-	FoldEntry  *entry;
-	CdcEvent   *top,
-			   *ev;
-	bool		found;
+	CdcEvent   *top = *topp;
+	CdcEvent   *ev;
 	int			cmp;
 
-	fold->probe = keys;
-	entry = fold_insert(fold->table, NULL, &found);
-	if (!found)
+	if (top == NULL)
 	{
-		entry->top = make_event(fold, in);
+		*topp = make_event(fold, in);
 		return;
 	}
-	top = entry->top;
 	cmp = cdc_chain_compare(in, top);
 	if (cmp > 0)
 	{
@@ -170,15 +193,15 @@ offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
 		if (in->class == CDC_UPSERT && top->class == CDC_DELETE && cdc_chain_same_place(in, top))
 			ev->flags |= CDC_EVENT_TIED_DELETE;
 		ev->older = top;
-		entry->top = ev;
+		*topp = ev;
 		if (!fold->keep_all)
 			cdc_chain_prune(fold, ev);
 	}
 	else if (cmp == 0)
 	{
-		entry->top = cdc_chain_tie(fold, top, make_event(fold, in));
-		if (entry->top != top && !fold->keep_all)
-			cdc_chain_prune(fold, entry->top);
+		*topp = cdc_chain_tie(fold, top, make_event(fold, in));
+		if (*topp != top && !fold->keep_all)
+			cdc_chain_prune(fold, *topp);
 	}
 	else
 	{
@@ -189,6 +212,48 @@ offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
 			return;
 		insert_below(fold, top, in);
 	}
+}
+
+static void
+make_table(CdcFold *fold)
+{
+	fold->table = fold_create(fold->context, CDC_FOLD_START, fold);
+	fold->kept = 0;
+}
+
+/* Empty the table into the spill. */
+static void
+spill_table(CdcFold *fold)
+{
+	fold_iterator it;
+	FoldEntry  *entry;
+
+	if (fold->spill == NULL)
+		fold->spill = cdc_spill_create(fold);
+	fold_start_iterate(fold->table, &it);
+	while ((entry = fold_iterate(fold->table, &it)) != NULL)
+		cdc_spill_put_chain(fold, entry->top);
+	MemoryContextReset(fold->context);
+	fold->table = NULL;
+}
+
+static void
+offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
+{
+	FoldEntry  *entry;
+	bool		found;
+
+	if (MemoryContextMemAllocated(fold->context, false) > fold->limit ||
+		(cdc_debug_fold_events > 0 && fold->kept >= cdc_debug_fold_events))
+	{
+		spill_table(fold);
+		make_table(fold);
+	}
+	fold->probe = keys;
+	entry = fold_insert(fold->table, NULL, &found);
+	if (!found)
+		entry->top = NULL;
+	cdc_fold_offer_to(fold, &entry->top, in);
 }
 
 /*
@@ -211,6 +276,7 @@ cdc_fold_offer(CdcFold *fold, CdcIncoming *in)
 	gone.class = CDC_RETRACTION;
 	gone.flags = CDC_EVENT_MOVED_AWAY | (in->gaps != NULL ? CDC_EVENT_PROTECT : 0);
 	gone.gaps = NULL;
+	gone.tuple = NULL;
 	gone.values = fold->move_values;
 	gone.isnull = fold->move_isnull;
 	memset(gone.isnull, true, sizeof(bool) * cols->event_desc->natts);
@@ -235,7 +301,9 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 	fold->rule = rule;
 	fold->context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply events",
 										  ALLOCSET_DEFAULT_SIZES);
-	fold->table = fold_create(fold->context, CDC_FOLD_START, fold);
+	fold->call_context = CurrentMemoryContext;
+	fold->limit = get_hash_memory_limit();
+	make_table(fold);
 	fold->gap_bytes = (cols->ncols + 7) / 8;
 	fold->missing = palloc0(fold->gap_bytes + 1);
 	fold->move_values = palloc0(sizeof(Datum) * cols->event_desc->natts);
@@ -255,6 +323,8 @@ cdc_fold_lookup(CdcFold *fold, const Datum *keys)
 {
 	FoldEntry  *entry;
 
+	if (fold->spill != NULL)
+		return cdc_spill_lookup(fold, keys);
 	fold->probe = keys;
 	entry = fold_lookup(fold->table, NULL);
 	return entry != NULL ? entry->top : NULL;
@@ -304,23 +374,19 @@ settle(CdcFold *fold)
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
 		cdc_chain_settle(fold, entry->top, &buried, &room);
-	fold->settled = true;
 }
 
-/* The winners of all keys, in the order of the key index. */
-CdcEvent **
-cdc_fold_winners(CdcFold *fold, int64 *count)
+/* Bring the winners of the table into the order of the key index. */
+static void
+sort_winners(CdcFold *fold)
 {
 	int64		n = fold->table->members;
 	SortItem   *items;
-	CdcEvent  **winners;
 	fold_iterator it;
 	FoldEntry  *entry;
 	int64		i = 0;
 	bool		isnull;
 
-	if (fold->keep_all && !fold->settled)
-		settle(fold);
 	items = MemoryContextAllocHuge(fold->context, sizeof(SortItem) * (n + 1));
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
@@ -331,9 +397,52 @@ cdc_fold_winners(CdcFold *fold, int64 *count)
 	qsort_arg(items, n, sizeof(SortItem), compare_keys, fold);
 
 	/* the pointers take half of each item, so they can move down in place */
-	winners = (CdcEvent **) items;
+	fold->winners = (CdcEvent **) items;
 	for (i = 0; i < n; i++)
-		winners[i] = items[i].ev;
-	*count = n;
-	return winners;
+		fold->winners[i] = items[i].ev;
+	fold->nwinners = n;
+}
+
+/* All events have been offered. */
+void
+cdc_fold_finish(CdcFold *fold)
+{
+	if (fold->spill != NULL)
+	{
+		spill_table(fold);
+		cdc_spill_finish(fold);
+		return;
+	}
+	if (fold->keep_all)
+		settle(fold);
+	sort_winners(fold);
+}
+
+/* Begin again with the first winner. */
+void
+cdc_fold_rewind(CdcFold *fold)
+{
+	if (fold->spill != NULL)
+		cdc_spill_rewind(fold);
+	fold->next = 0;
+}
+
+/*
+ * The next winner in the order of the key index, NULL after the last.  It is
+ * good until the next call.
+ */
+CdcEvent *
+cdc_fold_next(CdcFold *fold)
+{
+	if (fold->spill != NULL)
+		return cdc_spill_next(fold);
+	return fold->next < fold->nwinners ? fold->winners[fold->next++] : NULL;
+}
+
+/* Give back what is not memory. */
+void
+cdc_fold_end(CdcFold *fold)
+{
+	if (fold->spill != NULL)
+		cdc_spill_end(fold);
 }

@@ -10,12 +10,21 @@
 
 #include "cdc_apply.h"
 
+typedef struct CdcSpill CdcSpill;
+
 struct CdcFold
 {
 	CdcTarget  *target;
 	CdcColumns *cols;
 	const CdcRule *rule;
+	MemoryContext call_context; /* of the fold itself, and of what spills */
 	MemoryContext context;		/* of everything kept */
+	Size		limit;			/* bytes that the context may take */
+	int64		kept;			/* events kept since the last spill */
+	CdcSpill   *spill;			/* NULL: all fits into memory */
+	CdcEvent  **winners;		/* all of them, in key order, without a spill */
+	int64		nwinners;
+	int64		next;
 	struct fold_hash *table;
 	const Datum *probe;			/* key being looked up */
 	int64		counted;		/* events offered, without moved-away deletes */
@@ -23,15 +32,33 @@ struct CdcFold
 	uint8	   *missing;		/* work space of prune */
 	bool		casts;			/* some column is converted */
 	bool		keep_all;		/* I4 */
-	bool		settled;
 	Datum	   *move_values;	/* of the delete that a key move leaves */
 	bool	   *move_isnull;
 };
 
+/* cdc_precedence.debug_fold_events: spill after so many kept events; 0: never for that */
+extern int	cdc_debug_fold_events;
+
+/* cdc_fold.c */
+extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, const CdcIncoming *in);
+extern bool cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys);
+extern uint32 cdc_fold_hash(CdcFold *fold, const Datum *keys);
+
+/* cdc_spill.c */
+extern CdcSpill *cdc_spill_create(CdcFold *fold);
+extern void cdc_spill_put_chain(CdcFold *fold, const CdcEvent *top);
+extern void cdc_spill_finish(CdcFold *fold);
+extern void cdc_spill_rewind(CdcFold *fold);
+extern CdcEvent *cdc_spill_next(CdcFold *fold);
+extern CdcEvent *cdc_spill_lookup(CdcFold *fold, const Datum *keys);
+extern void cdc_spill_end(CdcFold *fold);
+
+/* cdc_chain.c */
 extern int	cdc_chain_compare(const CdcIncoming *in, const CdcEvent *ev);
 extern bool cdc_chain_same_place(const CdcIncoming *in, const CdcEvent *ev);
 extern CdcEvent *cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev);
 extern void cdc_chain_prune(CdcFold *fold, CdcEvent *top);
+extern int	cdc_chain_rank(CdcClass class);
 extern void cdc_chain_settle(CdcFold *fold, CdcEvent *top, CdcEvent ***buried, int64 *room);
 
 #endif							/* CDC_FOLD_H */

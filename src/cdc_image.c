@@ -73,15 +73,15 @@ before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stor
 	return older;
 }
 
-/* Would ev, alone, have changed what is stored? */
+/*
+ * Would ev, alone, have changed what is stored?  What floor or fence keeps out
+ * lends no value either, or the outcome would depend on the batches.
+ */
 static bool
-would_write(const CdcEvent *ev, const CdcStored *stored)
+would_write(CdcImage *image, const CdcEvent *ev, const CdcStored *stored)
 {
-	int			cmp = cdc_pos_compare(ev->pos, cdc_event_place_len(ev),
-									  stored->pos.bytes, stored->pos.len);
-
-	return stored->state == CDC_KEY_ABSENT || cmp > 0 ||
-		(cmp == 0 && stored->state == CDC_KEY_TOMBSTONE && ev->class == CDC_UPSERT);
+	return cdc_law_judge(ev->class, ev->pos, cdc_event_place_len(ev), stored->state, &stored->pos,
+						 &image->target->horizon).write;
 }
 
 /* Is ev the first half of the update whose second half is above it? */
@@ -90,14 +90,6 @@ is_before_image(const CdcEvent *ev, const CdcEvent *above)
 {
 	return ev->class == CDC_RETRACTION && (ev->flags & CDC_EVENT_MOVED_AWAY) == 0 &&
 		cdc_pos_compare(ev->pos, ev->poslen, above->pos, cdc_event_place_len(above)) == 0;
-}
-
-/* Does the batch's truncate stand above ev? */
-static bool
-is_truncated(const CdcTarget *target, const CdcEvent *ev)
-{
-	return target->truncate.len > 0 &&
-		!newer_than(ev, target->truncate.bytes, target->truncate.len);
 }
 
 /*
@@ -118,14 +110,14 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 
 	if (ev->flags & CDC_EVENT_MOVES)
 		older = before_move(image, moved = ev, &leaf, &there);
-	while (older != NULL && would_write(older, &there))
+	while (older != NULL && would_write(image, older, &there))
 	{
 		if (is_before_image(older, above))
 		{
 			older = older->older;
 			continue;
 		}
-		if (cdc_event_kills(older) || is_truncated(image->target, older))
+		if (cdc_event_kills(older))
 			return FOUND_NOWHERE;
 		if (cdc_event_carries(older, col))
 		{

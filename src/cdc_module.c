@@ -23,6 +23,7 @@
  *	cdc_gap			values that an event does not carry
  *	cdc_read		staging read: rows become events
  *	cdc_fold		one winner per key of a batch
+ *	cdc_spill		the fold beyond memory: events sorted by key on disk
  *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
  *	cdc_tombstone	the side table: deletes remembered outside of the target
@@ -49,6 +50,7 @@
 #include "utils/guc.h"
 
 #include "cdc_compat.h"
+#include "cdc_fold.h"
 #include "cdc_guard.h"
 
 CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);
@@ -68,5 +70,17 @@ _PG_init(void)
 							 NULL,
 							 NULL,
 							 NULL);
+	DefineCustomIntVariable("cdc_precedence.debug_fold_events",
+							"Spills the events kept of a batch to disk after so many of them.",
+							"0 spills when they take more memory than work_mem * hash_mem_multiplier. For tests.",
+							&cdc_debug_fold_events,
+							0,
+							0,
+							INT_MAX,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE,
+							NULL,
+							NULL,
+							NULL);
 	MarkGUCPrefixReserved("cdc_precedence");
 }

@@ -404,6 +404,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	in.pos = &pos;
 	in.values = r->values;
 	in.isnull = r->isnull;
+	in.tuple = NULL;
 	in.gaps = NULL;
 	if (r->look_for_gaps &&
 		cdc_gaps_find(cols, r->unchanged_type,

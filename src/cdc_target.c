@@ -273,6 +273,8 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 	key->sort.ssup_nulls_first = false;
 	PrepareSortSupportFromOrderingOp(lt, &key->sort);
 	key->sort.ssup_reverse = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
+	key->sort_op = key->sort.ssup_reverse ?
+		get_opfamily_member(family, intype, intype, BTGreaterStrategyNumber) : lt;
 }
 
 /* ---------- position and tombstone ---------- */

@@ -238,14 +238,14 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 }
 
 static void
-write_pass(CdcWriter *w, CdcEvent **winners, int64 n, bool deletes)
+write_pass(CdcWriter *w, bool deletes)
 {
-	for (int64 i = 0; i < n; i++)
-	{
-		CdcEvent   *ev = winners[i];
-		bool		kills = ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
+	CdcEvent   *ev;
 
-		if (kills != deletes)
+	cdc_fold_rewind(w->fold);
+	while ((ev = cdc_fold_next(w->fold)) != NULL)
+	{
+		if (cdc_event_kills(ev) != deletes)
 			continue;
 		process_winner(w, ev);
 		MemoryContextReset(w->row_context);
@@ -260,8 +260,6 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 {
 	CdcWriter	w = {.target = target, .cols = cols, .rule = rule, .fold = fold, .result = result};
 	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &w.context};
-	CdcEvent  **winners;
-	int64		n;
 	MemoryContext old;
 
 	memset(result, 0, sizeof(CdcWriteResult));
@@ -280,17 +278,18 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 	w.call_context = CurrentMemoryContext;
 	w.row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply row",
 										  ALLOCSET_DEFAULT_SIZES);
-	winners = cdc_fold_winners(fold, &n);
+	cdc_fold_finish(fold);
 
 	error_context_stack = &callback;
 	old = MemoryContextSwitchTo(w.row_context);
-	write_pass(&w, winners, n, true);
-	write_pass(&w, winners, n, false);
+	write_pass(&w, true);
+	write_pass(&w, false);
 	MemoryContextSwitchTo(old);
 	if (!rule->dry_run)
 		cdc_row_finish_triggers(target);
 	error_context_stack = callback.previous;
 	MemoryContextDelete(w.row_context);
+	cdc_fold_end(fold);
 
 	result->counts[CDC_SUPERSEDED] = cdc_fold_counted(fold) - w.judged;
 	cdc_notice_report(&w);
