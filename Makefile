@@ -33,7 +33,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_notice.o \
                src/cdc_report.o \
                src/cdc_fence.o \
-               src/cdc_guard.o \
+               src/cdc_guard.o src/cdc_guarded.o src/cdc_exempt.o \
                src/cdc_registry.o \
                src/cdc_apply.o \
                src/cdc_attach.o \

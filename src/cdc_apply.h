@@ -205,6 +205,8 @@ extern void cdc_rule_read(const CdcArgs *args, CdcRule *rule);
 extern void cdc_rule_merge(CdcArgs *args, const struct CdcRegistration *reg, Relation target);
 extern void cdc_rule_complete(CdcArgs *args, const struct CdcRegistration *reg, Relation target,
 							  CdcRule *rule);
+extern void cdc_rule_read_law(const struct CdcRegistration *reg, Relation target, CdcRule *rule);
+extern void cdc_refuse_lost_side_table(const char *target);
 extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, bool missing_ok);
 
 /* ---------- the target (cdc_target.c) ---------- */
@@ -316,6 +318,7 @@ extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnul
 
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
+extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
 extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);

@@ -138,32 +138,77 @@ refuse_writing_foreign_keys(Relation rel)
 
 /* ---------- the triggers ---------- */
 
+/*
+ * The target and its partitions that are tables.  Row triggers of a
+ * partitioned table are cloned to its partitions; those on TRUNCATE are not,
+ * so each gets its own.
+ */
+static List *
+truncatable(Oid relid)
+{
+	List	   *members = find_all_inheritors(relid, AccessShareLock, NULL);
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, members)
+	{
+		char		kind = get_rel_relkind(lfirst_oid(lc));
+
+		if (kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE)
+			tables = lappend_oid(tables, lfirst_oid(lc));
+	}
+	return tables;
+}
+
+/* Does every table that can be truncated have its trigger, or does any? */
+static bool
+truncate_is_set(CdcAttach *a, bool *any)
+{
+	bool		all = true;
+	List	   *tables = truncatable(a->relid);
+	ListCell   *lc;
+
+	*any = false;
+	foreach(lc, tables)
+	{
+		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+		Trigger    *trigger = find_guard(rel, CDC_GUARD_TRUNCATE_TRIGGER);
+
+		*any |= trigger != NULL;
+		all &= is_set(trigger, a->guard);
+		table_close(rel, NoLock);
+	}
+	return all;
+}
+
 /* What must be done to the triggers. */
 void
 cdc_attach_plan_guard(CdcAttach *a)
 {
 	Trigger    *row = find_guard(a->rel, CDC_GUARD_TRIGGER);
-	Trigger    *truncate = find_guard(a->rel, CDC_GUARD_TRUNCATE_TRIGGER);
+	bool		truncate_set,
+				truncate_any;
 
 	a->guard_step = CDC_GUARD_LEAVE;
 	if (a->guard == NULL)
 		return;
+	truncate_set = truncate_is_set(a, &truncate_any);
 	if (strcmp(a->guard, "off") == 0)
 	{
-		if (row != NULL || truncate != NULL)
+		if (row != NULL || truncate_any)
 			a->guard_step = CDC_GUARD_DROP;
 		return;
 	}
 	if (strcmp(a->guard, "skip") == 0)
 		refuse_writing_foreign_keys(a->rel);
-	if (!is_set(row, a->guard) || !is_set(truncate, a->guard))
+	if (!is_set(row, a->guard) || !truncate_set)
 		a->guard_step = CDC_GUARD_CREATE;
 }
 
 static void
-create_trigger(CdcAttach *a, const char *name, const char *events)
+create_trigger(CdcAttach *a, Oid relid, const char *name, const char *events)
 {
-	char	   *table = cdc_quoted_relation(a->relid);
+	char	   *table = cdc_quoted_relation(relid);
 
 	cdc_ddl("CREATE OR REPLACE TRIGGER %s %s ON %s FOR EACH %s EXECUTE FUNCTION %s(%s)",
 			name, events, table, strcmp(name, CDC_GUARD_TRIGGER) == 0 ? "ROW" : "STATEMENT",
@@ -176,20 +221,38 @@ create_trigger(CdcAttach *a, const char *name, const char *events)
 void
 cdc_attach_set_guard(CdcAttach *a)
 {
+	List	   *tables;
+	ListCell   *lc;
+
 	if (a->guard_step == CDC_GUARD_DROP)
 		cdc_attach_drop_guard(a->relid);
 	if (a->guard_step != CDC_GUARD_CREATE)
 		return;
-	create_trigger(a, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
-	create_trigger(a, CDC_GUARD_TRUNCATE_TRIGGER, "BEFORE TRUNCATE");
+	create_trigger(a, a->relid, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
+	tables = truncatable(a->relid);
+	foreach(lc, tables)
+		create_trigger(a, lfirst_oid(lc), CDC_GUARD_TRUNCATE_TRIGGER, "BEFORE TRUNCATE");
+}
+
+static void
+drop_trigger(Oid relid, const char *name)
+{
+	Relation	rel = table_open(relid, NoLock);
+	bool		exists = find_guard(rel, name) != NULL;
+
+	table_close(rel, NoLock);
+	if (exists)
+		cdc_ddl("DROP TRIGGER %s ON %s", name, cdc_quoted_relation(relid));
 }
 
 /* Drop those that exist. */
 void
 cdc_attach_drop_guard(Oid relid)
 {
-	char	   *table = cdc_quoted_relation(relid);
+	List	   *tables = truncatable(relid);
+	ListCell   *lc;
 
-	cdc_ddl("DROP TRIGGER IF EXISTS " CDC_GUARD_TRIGGER " ON %s", table);
-	cdc_ddl("DROP TRIGGER IF EXISTS " CDC_GUARD_TRUNCATE_TRIGGER " ON %s", table);
+	drop_trigger(relid, CDC_GUARD_TRIGGER);
+	foreach(lc, tables)
+		drop_trigger(lfirst_oid(lc), CDC_GUARD_TRUNCATE_TRIGGER);
 }

@@ -32,6 +32,7 @@ extern bool cdc_bypass_guard;
  * A partitioned table's partitions are exempt with it.
  */
 extern Oid	cdc_guard_exempt(Oid relid);
+extern bool cdc_guard_is_exempt(Oid table, bool is_partition, Oid *covered_by);
 
 /*
  * Take the guard out of a result relation's own copy of its triggers.  Call it

@@ -236,7 +236,9 @@ cdc_live_view_make(CdcAttach *a, Oid recorded)
 		quoted = quote_qualified_identifier(get_namespace_name(schema), name);
 		initStringInfo(&list);
 		(void) add_new_columns(a, NULL, 0, &list);
-		cdc_ddl("CREATE VIEW %s AS %s", quoted, view_query(a, list.data));
+		cdc_ddl("CREATE %sVIEW %s AS %s",
+				a->rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ? "TEMPORARY " : "", quoted,
+				view_query(a, list.data));
 		view = get_relname_relid(name, schema);
 		cdc_ddl("COMMENT ON VIEW %s IS %s", quoted,
 				quote_literal_cstr(psprintf("live rows of \"%s\", made by cdc_precedence",

@@ -31,6 +31,8 @@
  *	cdc_row			one row written, as by an ordinary statement
  *	cdc_notice		what a call warns of
  *	cdc_guard		the trigger that refuses what the law would not write
+ *	cdc_guarded		the table it fires for: rule, what is stored for a key
+ *	cdc_exempt		how the extension's own writes get past it
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
  *	cdc_fence		truncate events; purging, fences, floors, epochs
  *	cdc_attach		attaching and detaching
@@ -38,9 +40,10 @@
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
  * Calls go one way: apply -> rule registry target home column read fold write
- * fence report; attach fence guard -> rule registry target; read -> op gap fold
- * column; write -> home law image row notice; row -> tombstone; image -> home
- * fold column; everything -> position; position -> postgres.h.
+ * fence report; attach fence -> rule registry target exempt; guard -> guarded
+ * exempt law; guarded -> rule registry target home tombstone; read -> op gap
+ * fold column; write -> home law image row notice; row -> tombstone; image ->
+ * home fold column; everything -> position; position -> postgres.h.
  *
  *-------------------------------------------------------------------------
  */

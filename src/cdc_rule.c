@@ -285,30 +285,52 @@ merge_columns(CdcArgs *args, int arg, const char *param, List *recorded, Relatio
 		refuse_contradiction(target, param);
 }
 
+/* The recorded tombstone column; NULL: tombstones stand in a side table. */
+static char *
+recorded_tombstone(const CdcRegistration *reg, Relation target)
+{
+	const CdcRecord *rule = &reg->rule;
+	char	   *name;
+
+	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
+		return NULL;
+	name = pstrdup(NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])));
+	if (!rule->isnull[RULE_TOMBSTONE_ATTNUM])
+		name = current_name(target, name, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]));
+	return name;
+}
+
 static void
 merge_tombstone(CdcArgs *args, const CdcRegistration *reg, Relation target)
 {
-	const CdcRecord *rule = &reg->rule;
 	char	   *given = name_arg(args, CDC_ARG_TOMBSTONE_COLUMN);
-	char	   *recorded;
+	char	   *recorded = recorded_tombstone(reg, target);
 	Name		name;
 
-	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
-	{
-		if (given != NULL)
-			refuse_contradiction(target, "tombstone_column");
-		return;
-	}
-	recorded = pstrdup(NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])));
-	if (!rule->isnull[RULE_TOMBSTONE_ATTNUM])
-		recorded = current_name(target, recorded,
-								DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]));
-	if (given != NULL && strcmp(given, recorded) != 0)
+	if (given != NULL && (recorded == NULL || strcmp(given, recorded) != 0))
 		refuse_contradiction(target, "tombstone_column");
+	if (recorded == NULL)
+		return;
 	name = palloc0(sizeof(NameData));
 	namestrcpy(name, recorded);
 	args->values[CDC_ARG_TOMBSTONE_COLUMN] = NameGetDatum(name);
 	args->isnull[CDC_ARG_TOMBSTONE_COLUMN] = false;
+}
+
+/*
+ * Only the columns that an attached target's law stands on: key, position and
+ * tombstone.  Nothing else of *rule is set.
+ */
+void
+cdc_rule_read_law(const CdcRegistration *reg, Relation target, CdcRule *rule)
+{
+	memset(rule, 0, sizeof(CdcRule));
+	rule->target = reg->target;
+	rule->attached = true;
+	rule->key_columns = recorded_columns(reg, RULE_KEY_COLUMNS, RULE_KEY_ATTNUMS, target);
+	rule->position_columns = recorded_columns(reg, RULE_POSITION_COLUMNS, RULE_POSITION_ATTNUMS,
+											  target);
+	rule->tombstone_column = recorded_tombstone(reg, target);
 }
 
 /*
@@ -366,8 +388,8 @@ cdc_rule_merge(CdcArgs *args, const CdcRegistration *reg, Relation target)
 	}
 }
 
-static void
-refuse_lost_side_table(const char *target)
+void
+cdc_refuse_lost_side_table(const char *target)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -404,7 +426,7 @@ cdc_rule_complete(CdcArgs *args, const CdcRegistration *reg, Relation target, Cd
 	if (reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
 	{
 		if (!OidIsValid(reg->tombstones))
-			refuse_lost_side_table(name);
+			cdc_refuse_lost_side_table(name);
 		rule->tombstones = reg->tombstones;
 	}
 }

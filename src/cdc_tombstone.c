@@ -86,8 +86,8 @@ check_column(const CdcTarget *target, Relation side, const char *name, Oid type)
  * Its unique index over the key, with the operators and collations of the
  * target's key index; 0 without one.
  */
-static Oid
-find_index(const CdcTarget *target, Relation side)
+Oid
+cdc_tombstones_index(const CdcTarget *target, Relation side)
 {
 	List	   *indexes = RelationGetIndexList(side);
 	Oid			found = InvalidOid;
@@ -149,7 +149,7 @@ cdc_tombstones_check(const CdcTarget *target)
 		check_column(target, side, target->keys[i].name, target->keys[i].type);
 	check_column(target, side, "source_position", cdc_position_type());
 	check_column(target, side, "deleted_at", TIMESTAMPTZOID);
-	if (!OidIsValid(find_index(target, side)))
+	if (!OidIsValid(cdc_tombstones_index(target, side)))
 		refuse_side_table(target, side, "It has no unique index over the key like the target's own.",
 						  "Make one with the operator classes and collations of the target's key index.");
 	table_close(side, NoLock);
@@ -176,7 +176,7 @@ cdc_tombstones_open(CdcTarget *target)
 		ExecOpenIndices(tombs->rri, false);
 		tombs->rel = tombs->rri->ri_RelationDesc;
 	}
-	tombs->index = index_open(find_index(target, tombs->rel), AccessShareLock);
+	tombs->index = index_open(cdc_tombstones_index(target, tombs->rel), AccessShareLock);
 	tombs->pos_attno = get_attnum(target->tombstones, "source_position");
 	tombs->time_attno = get_attnum(target->tombstones, "deleted_at");
 	tombs->attno = palloc(sizeof(AttrNumber) * target->nkeys);
