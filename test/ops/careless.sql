@@ -30,7 +30,7 @@ INSERT INTO app.side VALUES (9, 'x', '0/90');
 UPDATE app.side SET v = 'y', source_position = '0/91' WHERE id OPERATOR(pg_catalog.=) 9;
 -- a new log
 TRUNCATE app.stage;
-DO $$ BEGIN PERFORM public.cdc_attach(target => 'app.side'::pg_catalog.regclass, lineage => 'a', epoch => 3); END $$;
+DO $$ BEGIN PERFORM public.cdc_attach(target => 'app.side'::pg_catalog.regclass, lineage => 'a'); END $$;
 SELECT public.cdc_new_epoch(target => 'app.side'::pg_catalog.regclass, lineage => 'b');
 INSERT INTO app.stage VALUES ('u', 1, 'uno', '0/2'), ('d', 9, NULL, '0/3');
 SELECT inserted, updated, deleted FROM public.cdc_apply(target => 'app.side'::pg_catalog.regclass, consume => 'delete');
@@ -42,9 +42,3 @@ DO $$ BEGIN PERFORM public.cdc_detach(target => 'app.bait'::pg_catalog.regclass,
 DROP TABLE app.side;
 DROP TABLE app.flag CASCADE;
 DROP TABLE app.bait;
-CREATE TABLE app.side (id int PRIMARY KEY, v text);
-CREATE TABLE app.flag (id int PRIMARY KEY, v text);
-CREATE TABLE app.bait (id int PRIMARY KEY, v text);
-ALTER TABLE app.side OWNER TO ops_user;
-ALTER TABLE app.flag OWNER TO ops_user;
-ALTER TABLE app.bait OWNER TO ops_user;

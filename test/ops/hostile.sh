@@ -4,6 +4,9 @@
 # nobody_but_mallory WHAT: the canaries
 nobody_but_mallory() {
   gives "$1: nobody ran what was planted" nobody ops_host -c "SELECT canary.hits()"
+  forget_canaries
+}
+forget_canaries() {
   sql ops_host -c "DO \$\$ DECLARE s pg_catalog.text; BEGIN
     FOR s IN SELECT sequencename FROM pg_catalog.pg_sequences WHERE schemaname OPERATOR(pg_catalog.=) 'canary'
     LOOP EXECUTE pg_catalog.format('ALTER SEQUENCE canary.%I RESTART', s); END LOOP; END \$\$"
@@ -11,6 +14,7 @@ nobody_but_mallory() {
 # careless WHAT USER SEARCH_PATH
 careless() {
   local out
+  sql ops_host -U ops_user -f targets.sql
   out=$(sql ops_host -U "$2" -c "SET search_path = $3" -f careless.sql 2>&1) || true
   is "$1: results" "$out" "$(cat careless.out)"
   nobody_but_mallory "$1"
@@ -24,6 +28,7 @@ group_hostile() {
   sql ops_host -f hostile.sql || { not_ok "the ground"; return; }
   works "a plain owner creates the trusted extension" ops_host -U ops_owner -c "CREATE EXTENSION cdc_precedence"
   works "the victim's tables" ops_host -U ops_user -f victim.sql
+  works "and targets" ops_host -U ops_user -f targets.sql
 
   # ---- how the extension's own functions are made
   gives "every SQL and PL/pgSQL function pins its search_path" "" ops_host -c "
@@ -45,6 +50,11 @@ group_hostile() {
   # ---- shadowed names
   careless "before anything is planted (superuser)" postgres public
   works "shadows are planted" ops_host -U ops_mallory -f shadows.sql
+  sql ops_host -c "SET search_path = public" -c "SELECT FROM pg_class WHERE oid = 'pg_class'::regclass" >/dev/null
+  sql ops_host -U ops_user -c "SET search_path = evil, pg_catalog" -c "SELECT FROM pg_catalog.pg_class WHERE relname = 'pg_class'::pg_catalog.name" >/dev/null
+  gives "and catch those who are careless" "postgres, ops_user" ops_host -c "
+    SELECT regexp_replace(canary.hits(), ' [0-9]+', '', 'g')"
+  forget_canaries
   careless "objects in public, superuser" postgres "public"
   careless "objects in public, owner" ops_user "app, public"
   careless "empty search_path, superuser" postgres "''"
@@ -76,6 +86,7 @@ group_hostile() {
   nobody_but_mallory "a key of her own domain"
 
   # ---- not the owner: refused, each
+  works "the victim's tables anew" ops_host -U ops_user -f targets.sql
   works "the victim attaches" ops_host -U ops_user -c "$safe" -c "SELECT public.cdc_attach(target => 'app.side', staging => 'app.stage', guard => 'error')" \
     -c "SELECT public.cdc_apply(target => 'app.side')" \
     -c "SELECT public.cdc_attach(target => 'app.flag', staging => 'app.stage', tombstones => 'row')" -c "SELECT public.cdc_apply(target => 'app.flag')" \

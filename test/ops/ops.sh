@@ -76,6 +76,7 @@ either() {
 counted() {
   local out good bad status=0
   out=$(sql "$@" 2>&1) || status=$?
+  out=$(sed '/^|*$/d' <<<"$out")
   printf '%s\n' "$out"
   good=$(grep -c '^ok - ' <<<"$out" || true)
   bad=$(grep -c '^not ok - ' <<<"$out" || true)

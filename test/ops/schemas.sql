@@ -25,7 +25,7 @@ CREATE TABLE "a pp".flag (id int PRIMARY KEY, v text);
 CREATE TEMP TABLE passing (id int PRIMARY KEY, v text);
 
 SELECT :"ext".cdc_attach('"a pp".side', '"a pp".events', staging_position => 'source_position', guard => 'error', lineage => 'A');
-SELECT :"ext".cdc_attach('"a pp".flag', '"a pp".events', tombstones => 'row', guard => 'skip', live_view => 'flag_live', staging_filter => 'id > 0');
+SELECT :"ext".cdc_attach('"a pp".flag', '"a pp".events', tombstones => 'row', guard => 'skip', live_view => 'flag_live', staging_filter => 'coalesce(id, 1) > 0');
 SELECT :"ext".cdc_attach('pg_temp.passing', '"a pp".events');
 SELECT pg_temp.is('the live view is in the target''s schema', to_regclass('"a pp".flag_live')::text, '"a pp".flag_live');
 SELECT pg_temp.is('the side table is in the target''s schema', (SELECT tombstones::text FROM :"ext".cdc_targets WHERE target = '"a pp".side'::regclass), '"a pp".side_tombstones');
