@@ -143,15 +143,23 @@ read_rule(CdcApply *apply)
 {
 	const char *name = cdc_relation_name(apply->target_rel);
 	CdcRegistration *reg = &apply->reg;
-	Oid			ancestor;
+	Oid			other;
 
 	cdc_registry_read(RelationGetRelid(apply->target_rel), reg);
-	if (!reg->rule.exists &&
-		OidIsValid(ancestor = cdc_registry_attached_ancestor(RelationGetRelid(apply->target_rel))))
+	other = cdc_registry_attached_ancestor(RelationGetRelid(apply->target_rel));
+	if (OidIsValid(other))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is a partition of an attached table", name),
-				 errhint("Apply to \"%s\".", get_rel_name(ancestor))));
+				 errhint("Apply to \"%s\".", get_rel_name(other))));
+	other = cdc_registry_attached_partition(RelationGetRelid(apply->target_rel));
+	if (OidIsValid(other))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("partition \"%s\" of target \"%s\" is attached by itself",
+						get_rel_name(other), name),
+				 errdetail("Its tombstones and its fence would be passed by."),
+				 errhint("Apply to its partitions, or cdc_detach() them.")));
 	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
 }
 

@@ -324,6 +324,7 @@ extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
+extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows);
 extern void cdc_tombstones_close(CdcTarget *target);
 
 /* Assemble a position from column values of the types a position may have. */
@@ -421,6 +422,7 @@ typedef struct CdcOps CdcOps;
 extern CdcOps *cdc_ops_create(Jsonb *op_map, Oid type);
 extern CdcOp cdc_op_decode(CdcOps *ops, Datum value);
 extern CdcOp cdc_op_from_text(CdcOps *ops, const char *text, int len);
+extern CdcOp cdc_op_default(CdcOps *ops, const char *default_op);
 extern char *cdc_op_text(CdcOps *ops, Datum value);
 
 /* ---------- events (cdc_fold.c) ---------- */

@@ -218,8 +218,7 @@ survey(CdcAttach *a)
 	}
 	cdc_rule_merge(&args, &a->reg, a->rel);
 	cdc_rule_read(&args, &a->rule);
-	if (a->rule.op_map != NULL)
-		(void) cdc_ops_create(a->rule.op_map, TEXTOID);
+	(void) cdc_op_default(cdc_ops_create(a->rule.op_map, TEXTOID), a->rule.default_op);
 	decide_home(a);
 	cdc_target_describe_key(&a->target, a->rel, a->rule.key_columns);
 	cdc_attach_plan_columns(a);
@@ -229,9 +228,9 @@ survey(CdcAttach *a)
 static LOCKMODE
 lock_needed(const CdcAttach *a)
 {
-	if (a->add_position != NULL || a->add_tombstone != NULL || a->guard_step == CDC_GUARD_DROP)
+	if (a->add_position != NULL || a->add_tombstone != NULL || a->drop_guard)
 		return AccessExclusiveLock;
-	return a->guard_step == CDC_GUARD_CREATE ? ShareRowExclusiveLock : RowExclusiveLock;
+	return a->create_guard ? ShareRowExclusiveLock : RowExclusiveLock;
 }
 
 /*

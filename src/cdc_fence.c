@@ -343,6 +343,7 @@ above_all(CdcOwned *owned, const Graves *graves, const CdcPos *pos)
 	return cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) > 0;
 }
 
+/* Remove dead rows; tombstones of the side table are not rows of a statement. */
 static int64
 remove_tombstones(const CdcTarget *target, const Graves *graves, const CdcPos *pos, int64 max_rows)
 {
@@ -352,6 +353,8 @@ remove_tombstones(const CdcTarget *target, const Graves *graves, const CdcPos *p
 	Datum		values[2];
 	char	   *sql;
 
+	if (OidIsValid(target->tombstones))
+		return cdc_tombstones_purge(target->tombstones, pos, max_rows);
 	values[0] = cdc_value_from_bytes(pos->bytes, pos->len);
 	values[1] = Int64GetDatum(max_rows);
 	if (max_rows < 0)

@@ -29,7 +29,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 #include "cdc_attach.h"
 
@@ -157,12 +156,11 @@ follow_names(Oid target)
 
 /* A side table has the key's column names. */
 static void
-follow_key_name(Oid side, const char *from, const char *to)
+follow_key_name(Oid target, Oid side, const char *from, const char *to)
 {
-	if (get_rel_relkind(side) != RELKIND_RELATION || get_attnum(side, from) <= 0 ||
-		cdc_is_side_column(from))
+	if (!cdc_is_side_shaped(side) || get_attnum(side, from) <= 0 || cdc_is_side_column(from))
 		return;
-	if (cdc_owns_relation(side, GetUserId()))
+	if (cdc_owns_relation(side, GetUserId()) && cdc_owner_of(side) == cdc_owner_of(target))
 		cdc_ddl("ALTER TABLE %s RENAME COLUMN %s TO %s", cdc_quoted_relation(side),
 				quote_identifier(from), quote_identifier(to));
 }
@@ -181,37 +179,24 @@ follow_rename(Oid relid, const RenameStmt *stmt)
 			continue;
 		follow_names(row->target);
 		if (OidIsValid(row->tombstones))
-			follow_key_name(row->tombstones, stmt->subname, stmt->newname);
+			follow_key_name(row->target, row->tombstones, stmt->subname, stmt->newname);
 	}
 }
 
 /* ---------- a new owner ---------- */
 
-static Oid
-owner_of(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner;
-}
-
 /* Give what belongs to a target to its owner, if the caller can. */
 static void
 follow_owner_of(Oid target, Oid relid)
 {
-	Oid			owner = owner_of(target);
+	Oid			owner = cdc_owner_of(target);
 
-	if (!OidIsValid(owner) || !OidIsValid(owner_of(relid)) || owner_of(relid) == owner)
+	if (!OidIsValid(owner) || !OidIsValid(cdc_owner_of(relid)) || cdc_owner_of(relid) == owner)
 		return;
 	if (cdc_owns_relation(relid, GetUserId()) &&
 		(superuser() ||
 		 cdc_schema_aclcheck(get_rel_namespace(relid), owner, ACL_CREATE) == ACLCHECK_OK))
-		cdc_follow_owner(relid, owner);
+		cdc_give_to(relid, owner);
 	else
 		ereport(WARNING,
 				(errmsg("\"%s\" keeps its owner, although it belongs to \"%s\"",
@@ -231,9 +216,9 @@ follow_owner(Oid relid)
 
 		if (row->target != relid)
 			continue;
-		if (OidIsValid(row->tombstones))
+		if (OidIsValid(row->tombstones) && cdc_is_side_shaped(row->tombstones))
 			follow_owner_of(relid, row->tombstones);
-		if (OidIsValid(row->live_view))
+		if (OidIsValid(row->live_view) && get_rel_relkind(row->live_view) == RELKIND_VIEW)
 			follow_owner_of(relid, row->live_view);
 	}
 }
@@ -289,7 +274,7 @@ cdc_follow_alter(PG_FUNCTION_ARGS)
 static void
 drop_side_table(Oid side, bool cascade)
 {
-	if (get_rel_relkind(side) != RELKIND_RELATION)
+	if (!cdc_is_side_shaped(side))
 		return;
 	if (cdc_owns_relation(side, GetUserId()))
 		cdc_ddl("DROP TABLE %s%s", cdc_quoted_relation(side), cascade ? " CASCADE" : "");

@@ -17,9 +17,11 @@ cdc_notice_add(CdcWriter *w, CdcNotice *notice, const CdcEvent *ev, const char *
 	if (notice->count++ == 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(w->call_context);
+		/* only one of them is about positions that do not count */
+		int			len = notice == &w->passed ? ev->poslen : cdc_event_place_len(ev);
 
 		notice->key = cdc_event_key_text(w->target, w->cols, ev);
-		notice->pos = cdc_pos_text(ev->pos, ev->poslen);
+		notice->pos = cdc_pos_text(ev->pos, len);
 		notice->column = column;
 		MemoryContextSwitchTo(old);
 	}

@@ -262,20 +262,36 @@ cdc_registry_attached_ancestor(Oid relid)
 	return found;
 }
 
-/* An attached partition of relid, at any depth, or 0. */
+/*
+ * An attached partition of relid, at any depth, or 0.  There are fewer
+ * attached tables than partitions, as a rule.
+ */
 Oid
 cdc_registry_attached_partition(Oid relid)
 {
 	Relation	table;
+	Snapshot	snapshot;
+	SysScanDesc scan;
+	HeapTuple	tuple;
 	Oid			found = InvalidOid;
-	ListCell   *lc;
 
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;
 	table = open_table(rule_table, AccessShareLock);
-	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
-		if (lfirst_oid(lc) != relid && !OidIsValid(found) && is_attached(table, lfirst_oid(lc)))
-			found = lfirst_oid(lc);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = systable_beginscan(table, InvalidOid, false, snapshot, 0, NULL);
+	while (!OidIsValid(found) && (tuple = systable_getnext(scan)) != NULL)
+	{
+		bool		isnull;
+		Oid			target = DatumGetObjectId(heap_getattr(tuple, RULE_TARGET + 1,
+														   RelationGetDescr(table), &isnull));
+
+		if (get_rel_relispartition(target) &&
+			list_member_oid(get_partition_ancestors(target), relid))
+			found = target;
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	table_close(table, AccessShareLock);
 	return found;
 }

@@ -122,7 +122,8 @@ refuse_key(const CdcTarget *target, List *names, const char *why)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("target \"%s\" has no usable key on (%s)", target->name, quoted_list(names)),
 			 errdetail("%s", why),
-			 errhint("CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s);",
+			 errhint("CREATE UNIQUE INDEX%s ON %s (%s);",
+					 rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? "" : " CONCURRENTLY",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												RelationGetRelationName(rel)),
 					 quoted_list(names))));

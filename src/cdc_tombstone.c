@@ -359,3 +359,45 @@ cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
 		look_again(target);
 	}
 }
+
+/*
+ * Remove the tombstones at or below a position, at most max_rows unless it is
+ * negative; the number removed.  One that somebody changes meanwhile stays.
+ */
+int64
+cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows)
+{
+	Relation	rel = table_open(relid, RowExclusiveLock);
+	AttrNumber	attno = get_attnum(relid, "source_position");
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	CommandId	cid = GetCurrentCommandId(true);
+	int64		removed = 0;
+
+	while ((max_rows < 0 || removed < max_rows) &&
+		   table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		Oid			type = cdc_position_type();
+		TM_FailureData failure;
+		CdcPos		stored;
+		bool		isnull;
+		Datum		value = slot_getattr(slot, attno, &isnull);
+		ItemPointerData tid = slot->tts_tid;
+
+		CHECK_FOR_INTERRUPTS();
+		cdc_position_from_columns(1, &type, &value, &isnull, &stored);
+		if (cdc_pos_compare(stored.bytes, stored.len, pos->bytes, pos->len) > 0)
+			continue;
+		if (cdc_table_tuple_delete(rel, &tid, cid, snapshot, &failure) == TM_Ok)
+			removed++;
+		else if (IsolationUsesXactSnapshot())
+			cdc_refuse_concurrent();
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+	return removed;
+}
