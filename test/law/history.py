@@ -498,6 +498,8 @@ class History:
         self.recorded = set(name for name, _ in self.arguments() if r.random() < 0.5)
         self.how_row = r.choice(['tombstones', 'column', 'both'])
         self.how_side = r.choice(['', ", tombstones => 'table'", ", tombstones => 'auto'"])
+        # the guard lets cdc_apply, purges and untouched positions pass
+        self.guard = r.choice([None, None, None, 'skip', 'error'])
 
     def make_deliveries(self):
         r = self.rng
@@ -582,7 +584,8 @@ class History:
             done.update(c)
             now['fence'] = max([now['fence']] + [self.events[i]['pos'] for i in c if self.events[i]['op'] == 't'])
         if new_epoch == len(calls):
-            plan['calls'].append(dict(self.call([], now), acts=[self.new_epoch(now)]))
+            acts = [self.new_epoch(now)]
+            plan['calls'].append(dict(self.call([], now), acts=acts))
         return plan
 
     # A replay after the tombstones went
@@ -760,6 +763,11 @@ class History:
             as_of = r.choice(safe) if safe and not plan['broken'] and r.random() < 0.6 else None
             if as_of:
                 now['floor'] = max(now['floor'], as_of)
+            if r.random() < 0.3:
+                # attached again as it is: what is not named stays
+                more = ', as_of => ' + self.literal(as_of) if as_of else ''
+                return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of,
+                        'sql': "SELECT cdc_attach('target'%s)" % more}
             return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of, 'statements': {
                 h: "SELECT cdc_detach('target'); " + self.attach(h, as_of=as_of) for h in self.homes}}
         if what == 'drop':
@@ -770,7 +778,8 @@ class History:
 
     def hand_delete(self):
         return {'kind': 'forget', 'what': 'hand', 'statements': {
-            'row': 'DELETE FROM target WHERE NOT (%s)' % self.layout.is_live, 'side': "DO $do$ BEGIN EXECUTE 'DELETE FROM ' ||\n  (SELECT tombstones FROM cdc_targets "
+            'row': 'SET cdc_precedence.bypass_guard = on; DELETE FROM target WHERE NOT (%s); '
+                   'RESET cdc_precedence.bypass_guard' % self.layout.is_live, 'side': "DO $do$ BEGIN EXECUTE 'DELETE FROM ' ||\n  (SELECT tombstones FROM cdc_targets "
                     "WHERE target = 'target'::regclass);\nEND $do$"}}
 
     def mark(self, kind, pos):
@@ -842,6 +851,8 @@ class History:
                 args.append("tombstones => 'row'")
         elif self.how_side:
             args.append(self.how_side[2:])
+        if self.guard:
+            args.append('guard => ' + lit(self.guard))
         if as_of:
             args.append('as_of => ' + self.literal(as_of))
         if first and self.lineage:

@@ -41,7 +41,8 @@ class Psql:
         self.start()
 
     def start(self):
-        env = dict(os.environ, PGOPTIONS='-c client_min_messages=error -c synchronous_commit=off -c jit=off')
+        env = dict(os.environ, PGOPTIONS='-c client_min_messages=error -c synchronous_commit=off -c jit=off '
+                   '-c plan_cache_mode=force_generic_plan')
         self.p = subprocess.Popen(['psql', '-qAtX', '-d', self.db], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True,
                                   encoding='utf-8')
@@ -229,7 +230,8 @@ class Bench:
                    source=h.source_rows(), calls=[h.call(c, now) for c in h.cut(half)])
               for half, staging in zip(halves, ('staging', 'other_staging'))]
         try:
-            self.s.run('CALL law.begin_delivery(%s)' % quoted(ds[0]))
+            self.s.run('CALL law.begin_model(%s); CALL law.begin_home(%s, %s)' % (
+                quoted(ds[0]), quoted(ds[0]), quoted(ds[0]['homes'][0])))
             self.s.send('CALL law.rush(%s, \'staging\', NULL)' % quoted(ds[0]))
             self.other.send('%s CALL law.rush(%s, \'other_staging\', NULL)' % (self.settings, quoted(ds[1])))
             wrong = []
