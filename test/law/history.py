@@ -507,6 +507,8 @@ class History:
         kinds = r.sample(['log', 'one', 'replay', 'shuffle', 'reverse', 'duplicate'], 2 if full else 3)
         if self.acts and r.random() < 0.3:
             kinds[0] = 'purged'
+        if not full and any(self.events[i]['op'] == 't' for i in self.log) and r.random() < 0.6:
+            kinds[-1] = 'sweep'
         return [self.make_delivery(kind) for kind in kinds]
 
     def make_delivery(self, kind):
@@ -533,6 +535,8 @@ class History:
             calls = self.cut(items, few=True)
             purged_at = len(calls)
             calls += self.cut(items)
+        elif kind == 'sweep':
+            calls = self.sweep() + self.cut(items)
         elif kind == 'shuffle':
             r.shuffle(items)
             calls = self.cut(items)
@@ -587,6 +591,15 @@ class History:
             acts = [self.new_epoch(now)]
             plan['calls'].append(dict(self.call([], now), acts=acts))
         return plan
+
+    def sweep(self):
+        """What lacks values, in one call with a truncate or with what the truncate swept away."""
+        r = self.rng
+        t = r.choice([i for i in self.log if self.events[i]['op'] == 't'])
+        before = [i for i in self.log if i < t]
+        after = [i for i in self.log if i > t and self.events[i]['gone']]
+        after = r.sample(after, min(len(after), 3))
+        return r.choice([[before, [t] + after], [[t], before + after], [before + [t] + after]])
 
     # A replay after the tombstones went
 
