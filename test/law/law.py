@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """The law test: random histories against cdc_apply.
 
-Each seed makes a history (history.py), delivers it in several ways, and after
-every call compares counts and rows with an oracle in plain SQL (oracle.sql,
-machine.sql). A failure is made small and written to failures/ as an SQL file
+Each seed makes a history (history.py), delivers it in several ways into targets
+that remember deletes in the row and into targets with a side table, and after
+every call compares counts, rows, tombstones, fence and floor with an oracle in
+plain SQL (oracle.sql, machine.sql), which is the same for all of them. Between
+the calls an owner purges, sets fence and floor, attaches again or begins a new
+epoch. A failure is made small and written to failures/ as an SQL file
 that needs nothing but the extension; such a file, moved to kept/, is replayed
 by every run. With --mutate, appliers that are wrong on purpose (applier.sql)
 take the place of cdc_apply, and each must be caught.
