@@ -229,6 +229,10 @@ SELECT expect('off', stands('error_row_part'), 'nothing');
 SELECT cdc_detach('skip_table_part');
 SELECT expect('nor after a detach', count(*)::text, '0') FROM pg_trigger WHERE tgrelid IN ('skip_table_part'::regclass, 'skip_table_part_1'::regclass, 'skip_table_part_rest'::regclass);
 
+SELECT stage($$ ('d', 10, NULL, '6/50') $$);
+SELECT expect('a tombstone', applied('skip_row_part', 'event'), 'deleted=1');
+SELECT cdc_detach('skip_row_part', drop_tombstones => true);
+SELECT expect('a detach that takes the dead rows', stands('skip_row_part'), 'nothing');
 -- partitions that come later, below others, and that leave
 CREATE TABLE grown (id int, r text, v text, PRIMARY KEY (id, r)) PARTITION BY LIST (r);
 CREATE TABLE grown_a PARTITION OF grown FOR VALUES IN ('a') PARTITION BY HASH (id);
