@@ -247,6 +247,10 @@ lock_target(CdcAttach *a)
 	cdc_target_check(a->rel);
 	survey(a);
 	lockmode = lock_needed(a);
+	/* a partition and its ancestor must not be attached at the same time */
+	if (!a->reg.rule.exists && (a->rel->rd_rel->relispartition ||
+								a->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE))
+		cdc_registry_lock_rules();
 	relation_close(a->rel, AccessShareLock);
 
 	a->rel = cdc_attach_open(a->relid, lockmode);
@@ -276,6 +280,39 @@ open_staging(CdcAttach *a)
 	cdc_staging_check(a->staging);
 	if (!a->side && !a->reg.rule.exists && a->given.isnull[CDC_ARG_TOMBSTONE_COLUMN])
 		cdc_columns_check_tombstone(a->staging, a->rule.tombstone_column, &a->rule);
+}
+
+static void
+check_staging_column(CdcAttach *a, const char *what, const char *name)
+{
+	if (name != NULL && get_attnum(RelationGetRelid(a->staging), name) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("%s column \"%s\" does not exist in staging \"%s\"", what, name,
+						cdc_relation_name(a->staging))));
+}
+
+/* Names that this call gives must be there, if staging is. */
+static void
+check_staging_columns(CdcAttach *a)
+{
+	const bool *missing = a->given.isnull;
+	ListCell   *lc;
+
+	if (a->staging == NULL)
+		return;
+	if (!missing[CDC_ARG_OP_COLUMN])
+		check_staging_column(a, "op", a->rule.op_column);
+	if (!missing[CDC_ARG_DELETE_FLAG_COLUMN])
+		check_staging_column(a, "delete flag", a->rule.delete_flag_column);
+	if (!missing[CDC_ARG_UNCHANGED_COLUMN])
+		check_staging_column(a, "unchanged", a->rule.unchanged_column);
+	if (!missing[CDC_ARG_OLD_KEY_COLUMNS])
+		foreach(lc, a->rule.old_key_columns)
+			check_staging_column(a, "old key", lfirst(lc));
+	if (!missing[CDC_ARG_EXCEPT_COLUMNS])
+		foreach(lc, a->rule.except_columns)
+			check_staging_column(a, "except", lfirst(lc));
 }
 
 /* ---------- the call ---------- */
@@ -308,6 +345,7 @@ run(CdcAttach *a)
 	lock_target(a);
 	cdc_registry_sweep();
 	open_staging(a);
+	check_staging_columns(a);
 
 	/* STEP 2: add it, then look at the whole as an apply would */
 	add_what_lacks(a);
