@@ -82,32 +82,19 @@ group_drops() {
 
   # ---- columns
   for home in table row; do
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of the key column ($home)" $db -c "ALTER TABLE t DROP COLUMN id"
-    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('t')"
-    works "detach still works ($home)" $db -c "SELECT cdc_detach('t', drop_tombstones => true)"
-    restores "DROP of the key column ($home)" $db
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
-    no_orphans "DROP of the key column ($home)" $db
-
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of the position column ($home)" $db -c "ALTER TABLE t DROP COLUMN source_position"
-    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('t')"
-    restores "DROP of the position column ($home)" $db
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
-
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of the key's index ($home)" $db -c "ALTER TABLE t DROP CONSTRAINT t_pkey"
-    refused "next apply says so ($home)" "55000" $db -c "SELECT cdc_apply('t')"
-    restores "DROP of the key's index ($home)" $db
-    works "a new unique index will do ($home)" $db -c "CREATE UNIQUE INDEX ON t (id)" -c "SELECT cdc_apply('t')"
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
-
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of a fed column ($home)" $db -c "ALTER TABLE t DROP COLUMN v"
-    works "next apply goes on without it ($home)" $db -c "SELECT cdc_apply('t')"
-    restores "DROP of a fed column ($home)" $db
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
+    works "targets ($home)" $db -c "SELECT make('k', '$home'), make('p', '$home'), make('i', '$home'), make('f', '$home')"
+    works "DROP of the key column ($home)" $db -c "ALTER TABLE k DROP COLUMN id"
+    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('k')"
+    works "DROP of the position column ($home)" $db -c "ALTER TABLE p DROP COLUMN source_position"
+    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('p')"
+    works "DROP of the key's index ($home)" $db -c "ALTER TABLE i DROP CONSTRAINT i_pkey"
+    refused "next apply says so ($home)" "55000" $db -c "SELECT cdc_apply('i')"
+    works "DROP of a fed column ($home)" $db -c "ALTER TABLE f DROP COLUMN v"
+    works "next apply goes on without it ($home)" $db -c "SELECT cdc_apply('f')"
+    restores "dropped columns ($home)" $db
+    works "a new unique index will do ($home)" $db -c "CREATE UNIQUE INDEX ON i (id)" -c "SELECT cdc_apply('i')"
+    works "detach works without the key ($home)" $db -c "SELECT cdc_detach('k', drop_tombstones => true)"
+    works "the tables go ($home)" $db -c "DROP TABLE k, p, i, f"
     no_orphans "columns ($home)" $db
   done
   works "target" $db -c "SELECT make('t', 'row')"
