@@ -108,6 +108,16 @@ group_drops() {
   works "next apply feeds it" $db -c "INSERT INTO stage VALUES ('u', 1, 'anew', '0/30')" -c "SELECT cdc_apply('t')"
   gives "with the value" "anew" $db -c "SELECT v FROM t WHERE id = 1"
   works "and the table goes" $db -c "DROP TABLE t" -c "DELETE FROM stage WHERE v = 'anew'"
+  for home in table row; do
+    works "key, position and mark made anew ($home)" $db -c "SELECT make('t', '$home')" -c "
+      ALTER TABLE t DROP COLUMN id; ALTER TABLE t ADD COLUMN id int; UPDATE t SET id = 1 WHERE v = 'one'; DELETE FROM t WHERE id IS NULL;
+      ALTER TABLE t ADD PRIMARY KEY (id); ALTER TABLE t DROP COLUMN source_position; ALTER TABLE t ADD COLUMN source_position cdc_position;
+      ALTER TABLE t DROP COLUMN IF EXISTS deleted; ALTER TABLE t ADD COLUMN deleted boolean"
+    works "next apply goes by the names ($home)" $db -c "SELECT cdc_apply('t')"
+    works "a rename does not spoil it ($home)" $db -c "ALTER TABLE t RENAME v TO w" -c "SELECT cdc_apply('t', on_schema_change => 'ignore')"
+    gives "nor names of dropped columns come in ($home)" "{id}|{source_position}" $db -c "SELECT key_columns, position_columns FROM cdc_targets"
+    works "and the table goes ($home)" $db -c "DROP TABLE t"
+  done
 
   # ---- the side table by hand
   works "target" $db -c "SELECT make('t', 'table', 'error')"

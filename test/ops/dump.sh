@@ -200,6 +200,14 @@ group_dump() {
   works "data-only dump, past the guard" ops_dst -c "SET cdc_precedence.bypass_guard = on" -f "$ops_tmp/data.sql"
   gives "data-only dump: rows and tombstones" "" ops_dst -c "SELECT label, truth.wrong(label) FROM truth.target"
 
+  # ---- the superuser's database moves to a plain owner
+  new_database ops_dst ops_owner
+  pg_dump -O -x -d ops_src -f "$ops_tmp/moved.sql" || not_ok "dump without owners"
+  works "a dump without owners, restored by a plain owner" ops_dst -U ops_owner -f "$ops_tmp/moved.sql"
+  gives "moved: registry" "$source_registry" ops_dst -U ops_owner -c "SELECT truth.registry()"
+  gives "moved: attribute numbers follow the names" "" ops_dst -U ops_owner -c "SELECT truth.wrong_numbers()"
+  go_on "moved" ops_dst ops_owner
+
   # ---- a plain owner of the trusted extension
   new_database ops_src ops_owner
   make_source ops_src ops_owner || { not_ok "source of a plain owner"; return; }

@@ -51,8 +51,8 @@ group_hostile() {
   # ---- shadowed names
   careless "before anything is planted (superuser)" postgres public
   works "shadows are planted" ops_host -U ops_mallory -f shadows.sql
-  sql ops_host -c "SET search_path = public" -c "SELECT FROM pg_class WHERE oid = 'pg_class'::regclass" >/dev/null
-  sql ops_host -U ops_user -c "SET search_path = evil, pg_catalog" -c "SELECT FROM pg_catalog.pg_class WHERE relname = 'pg_class'::pg_catalog.name" >/dev/null
+  sql ops_host -c "SET search_path = public" -c "SELECT FROM pg_class WHERE oid = 'pg_class'::regclass LIMIT 1" >/dev/null
+  sql ops_host -U ops_user -c "SET search_path = evil, pg_catalog" -c "SELECT FROM pg_catalog.pg_class WHERE relname = 'pg_class'::pg_catalog.name LIMIT 1" >/dev/null
   gives "and catch those who are careless" "postgres, ops_user" ops_host -c "
     SELECT regexp_replace(canary.hits(), ' [0-9]+', '', 'g')"
   forget_canaries
@@ -85,6 +85,30 @@ group_hostile() {
     INSERT INTO evil.s VALUES ('d', 5, NULL, '0/10')" -c "SELECT public.cdc_apply(target => 'evil.d')" -c "
     ALTER TABLE evil.d RENAME COLUMN id TO id2" -c "DROP TABLE evil.d"
   nobody_but_mallory "a key of her own domain"
+
+  # ---- what maintains her table runs none of her code
+  works "a table full of her code" ops_host -U ops_mallory -c "$safe" -c "
+    CREATE FUNCTION evil.boom() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN PERFORM canary.hit(current_user::pg_catalog.text, 'trigger of her table'); RETURN NEW; END \$\$;
+    CREATE FUNCTION evil.sly(pg_catalog.int4) RETURNS pg_catalog.int4 IMMUTABLE LANGUAGE plpgsql AS \$\$ BEGIN PERFORM canary.hit(current_user::pg_catalog.text, 'index of her table'); RETURN 1; END \$\$;
+    CREATE DOMAIN evil.key AS pg_catalog.int4 CHECK (canary.hit(current_user::pg_catalog.text, 'domain of her table'));
+    CREATE TABLE evil.code (id evil.key PRIMARY KEY, v pg_catalog.text DEFAULT canary.hit(current_user::pg_catalog.text, 'default of her table')::pg_catalog.text,
+      CHECK (canary.hit(current_user::pg_catalog.text, 'constraint of her table')));
+    CREATE INDEX ON evil.code (evil.sly(id)); INSERT INTO evil.code VALUES (1);
+    CREATE TRIGGER boom BEFORE INSERT OR UPDATE OR DELETE ON evil.code FOR EACH ROW EXECUTE FUNCTION evil.boom();
+    CREATE TRIGGER boom2 AFTER TRUNCATE ON evil.code EXECUTE FUNCTION evil.boom();
+    CREATE TABLE evil.feed (op pg_catalog.text, id pg_catalog.int4, v pg_catalog.text, source_position public.cdc_position)"
+  for what in table row; do
+    works "attached, fenced, renamed, detached by a superuser ($what)" ops_host -c "$safe" -c "
+      SELECT public.cdc_attach(target => 'evil.code', staging => 'evil.feed', tombstones => '$what', guard => 'error')" -c "
+      SELECT public.cdc_attach(target => 'evil.code', as_of => '0/10', staging_filter => 'id > 0')" -c "
+      SELECT public.cdc_set_fence(target => 'evil.code', fence => '0/1'), public.cdc_set_floor(target => 'evil.code', floor => '0/1')" -c "
+      SELECT public.cdc_new_epoch(target => 'evil.code')" -c "
+      ALTER TABLE evil.code RENAME COLUMN v TO w; ALTER TABLE evil.code RENAME COLUMN w TO v; ALTER TABLE evil.code OWNER TO ops_mallory" -c "
+      SELECT * FROM public.cdc_targets" -c "SELECT public.cdc_detach(target => 'evil.code')" -c "
+      DROP TABLE IF EXISTS evil.code_tombstones"
+  done
+  works "dropped by a superuser" ops_host -c "DROP TABLE evil.code CASCADE"
+  nobody_but_mallory "her table"
 
   # ---- not the owner: refused, each
   works "the victim's tables anew" ops_host -U ops_user -f targets.sql
