@@ -336,6 +336,18 @@ add_what_lacks(CdcAttach *a)
 	a->rule.tombstones = side;
 }
 
+/* The relation, locked, or 0 if it is gone by now. */
+static Oid
+existing(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel == NULL)
+		return InvalidOid;
+	relation_close(rel, NoLock);
+	return relid;
+}
+
 static void
 run(CdcAttach *a)
 {
@@ -354,7 +366,7 @@ run(CdcAttach *a)
 	/* STEP 3: the view; its statements may have told the registry of renames */
 	cdc_registry_read(a->relid, &a->reg);
 	if (!a->reg.rule.isnull[RULE_LIVE_VIEW])
-		live_view = DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]);
+		live_view = existing(DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]));
 	live_view = cdc_live_view_make(a, live_view);
 
 	/* STEP 4: record it */

@@ -196,9 +196,13 @@ cdc_attach_guard_exists(Relation rel)
 void
 cdc_attach_plan_guard(CdcAttach *a)
 {
+	bool		given = a->guard != NULL;
 	bool		any;
 
 	a->create_guard = a->drop_guard = false;
+	/* a partition that came later may lack its trigger */
+	if (a->guard == NULL && a->reg.rule.exists)
+		a->guard = TextDatumGetCString(a->reg.rule.values[RULE_GUARD]);
 	if (a->guard == NULL)
 		return;
 	if (strcmp(a->guard, "off") == 0)
@@ -207,7 +211,7 @@ cdc_attach_plan_guard(CdcAttach *a)
 		return;
 	}
 	check_name(a->rel, CDC_GUARD_TRIGGER);
-	if (strcmp(a->guard, "skip") == 0)
+	if (given && strcmp(a->guard, "skip") == 0)
 		refuse_writing_foreign_keys(a->rel);
 	a->create_guard = !truncate_is_set(a->relid, a->guard, &any) ||
 		!is_set(find_guard(a->rel, CDC_GUARD_TRIGGER), a->guard);

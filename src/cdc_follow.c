@@ -84,7 +84,27 @@ reported_relations(const char *function)
 
 /* ---------- renamed columns ---------- */
 
-/* Bring the names in one column of a registry row up to date, by number. */
+/*
+ * What a recorded column is called now, NULL if that is what the record says.
+ * A name that is there is right; *attno becomes its number.  Else the number
+ * tells the name, unless its column was dropped.
+ */
+static char *
+follow_name(Oid target, const char *name, AttrNumber *attno)
+{
+	AttrNumber	now = get_attnum(target, name);
+
+	if (now > 0)
+	{
+		*attno = now;
+		return NULL;
+	}
+	if (*attno <= 0 || !OidIsValid(get_atttype(target, *attno)))
+		return NULL;
+	return get_attname(target, *attno, true);
+}
+
+/* Bring a name[] of a registry row and its int2[] of numbers up to date. */
 static bool
 follow_list(CdcRecord *record, int names, int attnums, Oid target)
 {
@@ -103,34 +123,47 @@ follow_list(CdcRecord *record, int names, int attnums, Oid target)
 	foreach(lc, list)
 	{
 		int			i = foreach_current_index(lc);
-		char	   *name = i < n && !nulls[i] ?
-			get_attname(target, DatumGetInt16(elems[i]), true) : NULL;
+		AttrNumber	recorded = i < n && !nulls[i] ? DatumGetInt16(elems[i]) : 0;
+		AttrNumber	attno = recorded;
+		char	   *name = follow_name(target, lfirst(lc), &attno);
 
-		if (name == NULL || strcmp(name, lfirst(lc)) == 0)
-			continue;
-		lfirst(lc) = name;
-		changed = true;
+		changed |= name != NULL || attno != recorded;
+		if (name != NULL)
+			lfirst(lc) = name;
 	}
 	if (changed)
+	{
 		record->values[names] = cdc_registry_names(list);
+		record->values[attnums] = cdc_registry_attnums(target, list);
+	}
 	return changed;
 }
 
 static bool
 follow_tombstone(CdcRecord *rule, Oid target)
 {
+	AttrNumber	recorded;
+	AttrNumber	attno;
 	char	   *name;
 	Name		copy;
 
-	if (rule->isnull[RULE_TOMBSTONE_COLUMN] || rule->isnull[RULE_TOMBSTONE_ATTNUM])
+	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
 		return false;
-	name = get_attname(target, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]), true);
-	if (name == NULL ||
-		strcmp(name, NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN]))) == 0)
+	recorded = rule->isnull[RULE_TOMBSTONE_ATTNUM] ? 0 :
+		DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]);
+	attno = recorded;
+	name = follow_name(target, NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])),
+					   &attno);
+	if (name == NULL && attno == recorded)
 		return false;
-	copy = palloc0(sizeof(NameData));
-	namestrcpy(copy, name);
-	rule->values[RULE_TOMBSTONE_COLUMN] = NameGetDatum(copy);
+	rule->values[RULE_TOMBSTONE_ATTNUM] = Int16GetDatum(attno);
+	rule->isnull[RULE_TOMBSTONE_ATTNUM] = false;
+	if (name != NULL)
+	{
+		copy = palloc0(sizeof(NameData));
+		namestrcpy(copy, name);
+		rule->values[RULE_TOMBSTONE_COLUMN] = NameGetDatum(copy);
+	}
 	return true;
 }
 

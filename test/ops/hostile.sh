@@ -31,12 +31,13 @@ group_hostile() {
   works "and targets" ops_host -U ops_user -f targets.sql
 
   # ---- how the extension's own functions are made
-  # but for the one that hands the caller's expressions on: it qualifies all names
-  gives "every SQL and PL/pgSQL function pins its search_path" "" ops_host -c "
+  # cdc_attach_schema() hands expressions on under its caller's; it qualifies every name and operator
+  gives "every other SQL and PL/pgSQL function pins its search_path" "" ops_host -c "
     SELECT p.oid::regprocedure FROM pg_proc p
     JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
     JOIN pg_language l ON l.oid = p.prolang
-    WHERE (l.lanname IN ('plpgsql', 'sql') OR p.prosecdef) AND p.prosqlbody IS NULL AND (p.proname <> 'cdc_attach_schema' OR p.prosecdef)
+    WHERE (l.lanname IN ('plpgsql', 'sql') OR p.prosecdef) AND p.prosqlbody IS NULL
+      AND p.proname <> 'cdc_attach_schema'
       AND NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c ~ '^search_path=.*pg_temp\"?\$')"
   gives "SECURITY DEFINER is for triggers only, unless nobody may call it" "" ops_host -c "
     SELECT p.oid::regprocedure FROM pg_proc p
