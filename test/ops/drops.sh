@@ -102,6 +102,7 @@ group_drops() {
   refused "next apply says so" "42703|55000" $db -c "SELECT cdc_apply('t')"
   refused "so does purge" "42703|55000" $db -c "SELECT cdc_purge_tombstones('t', '0/1')"
   restores "DROP of the tombstone column" $db
+  either "detach, with tombstones that are gone" "42703|55000" $db -c "SELECT cdc_detach('t', drop_tombstones => true)"
   works "and the table goes" $db -c "DROP TABLE t"
   # a column dropped and made anew is another column
   works "column anew" $db -c "SELECT make('t')" -c "ALTER TABLE t DROP COLUMN v; ALTER TABLE t ADD COLUMN v text"
@@ -116,6 +117,7 @@ group_drops() {
     works "next apply goes by the names ($home)" $db -c "SELECT cdc_apply('t')"
     works "a rename does not spoil it ($home)" $db -c "ALTER TABLE t RENAME v TO w" -c "SELECT cdc_apply('t', on_schema_change => 'ignore')"
     gives "nor names of dropped columns come in ($home)" "{id}|{source_position}" $db -c "SELECT key_columns, position_columns FROM cdc_targets"
+    works "detach goes by the names, too ($home)" $db -c "SELECT cdc_detach('t', drop_tombstones => true)"
     works "and the table goes ($home)" $db -c "DROP TABLE t"
   done
 
