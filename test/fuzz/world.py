@@ -155,10 +155,14 @@ class World:
         self.optype = r.choice(list(OPS))
         self.move = r.random() < 0.4
         self.gone = r.choice([None, None, 'text[]', 'name[]', 'jsonb'])
-        self.flag = r.choice([None, None, None, 'boolean', 'text', 'integer', 'smallint', 'char(5)', 'name', '"char"'])
+        self.flag = r.choice([None, None, None, 'boolean', 'text', 'integer', 'smallint', 'char(5)'] + (
+            ['name', '"char"'] if self.odd() else []))
         self.partitioned = r.random() < 0.2
         self.universe = [[r.choice(TYPES[t]) for _, t in self.keys] for _ in range(r.choice([1, 3, 5, 8]))]
         self.at = 0
+        self.names_tombstone = r.random() < 0.5
+        self.attached = False                  # as far as one can know beforehand
+        self.first = r.random() < (0.9 if self.home in ('side', 'none') else 0.5)
 
     def chance(self, p):
         return self.rng.random() < p
@@ -413,7 +417,7 @@ class World:
             a['position_columns'] = "'{pos}'"
         if self.home == 'time':
             a['tombstone_column'] = "'deleted_at'"
-        elif self.home == 'row' and self.chance(0.5):
+        elif self.home == 'row' and self.names_tombstone:
             a['tombstone_column'] = "'deleted'"
         if not self.chance(0.3):
             a['key_columns'] = 'ARRAY[%s]::name[]' % ', '.join(lit(n) for n, _ in self.keys)
@@ -456,9 +460,9 @@ class World:
     def apply_args(self):
         r = self.rng
         a = {'target': self.relation("'target'"), 'staging': self.relation("'staging'")}
-        if self.chance(0.2):
+        if self.attached and self.chance(0.4) or self.odd():
             del a['staging']
-        if self.chance(0.75):
+        if not self.attached or self.chance(0.4):
             a.update(self.rule())
         if self.odd():
             n = r.choice(['expect_events', 'lineage', 'nowait'])
@@ -470,7 +474,7 @@ class World:
         a = {'target': self.relation("'target'")}
         if self.chance(0.8):
             a['staging'] = self.relation("'staging'")
-        if self.chance(0.85):
+        if not self.attached or self.chance(0.3):
             a.update(self.rule())
         if self.chance(0.3):
             a['tombstones'] = lit(r.choice(['auto', 'row', 'table']) if not self.odd() else r.choice(EVIL_TEXT))
@@ -500,6 +504,9 @@ class World:
         """One of: (kind, ...) with kind call, plain, load."""
         r = self.rng
         what = r.random()
+        if self.first:
+            self.first, self.attached = False, True
+            return ('call', 'SELECT ' + self.call('cdc_attach', dict(self.attach_args(), staging="'staging'")))
         if what < 0.30:
             return ('load', self.load())
         if what < 0.62:
