@@ -50,6 +50,41 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_detach(regclass, boolean) IS
   'forget the rule of a target and drop its guard; fence, floor and epoch stay with the table, and so do its tombstones unless they are to go';
 
+-- what of a schema can be attached; under a search_path of its own
+CREATE FUNCTION cdc_staged_tables(
+  target_schema      name,
+  staging_schema     name,
+  staging_pattern    text
+) RETURNS TABLE (target regclass, staging regclass, staging_name text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  target_namespace  oid := (SELECT oid FROM pg_namespace WHERE nspname = target_schema);
+  staging_namespace oid := (SELECT oid FROM pg_namespace WHERE nspname = staging_schema);
+BEGIN
+  IF target_namespace IS NULL OR staging_namespace IS NULL THEN
+    RAISE EXCEPTION 'schema "%" does not exist',
+        CASE WHEN target_namespace IS NULL THEN target_schema ELSE staging_schema END
+      USING ERRCODE = 'invalid_schema_name';
+  END IF;
+  RETURN QUERY
+    SELECT t.oid::regclass, s.oid::regclass, n.name
+    FROM pg_class t
+    CROSS JOIN LATERAL replace(staging_pattern, '%s', t.relname::text) AS n (name)
+    LEFT JOIN pg_class s ON s.relnamespace = staging_namespace AND s.relname::text = n.name
+                        AND s.relkind IN ('r', 'p', 'v', 'm', 'f')
+    WHERE t.relnamespace = target_namespace AND t.relkind IN ('r', 'p') AND NOT t.relispartition
+      AND NOT @extschema@.cdc_is_side_table(t.oid)
+      AND NOT EXISTS (
+        SELECT FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'cdc_precedence'
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = t.oid
+          AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e')
+    ORDER BY t.relname;
+END
+$$;
+COMMENT ON FUNCTION cdc_staged_tables(name, name, text) IS
+  'the tables of a schema that could be attached, each with the relation of another schema that feeds it by name';
+
 -- The caller's search_path is not changed here: cdc_attach() reads expressions
 -- under it.
 CREATE FUNCTION cdc_attach_schema(
@@ -87,43 +122,19 @@ CREATE FUNCTION cdc_attach_schema(
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 #variable_conflict use_variable
 DECLARE
-  target_namespace  oid;
-  staging_namespace oid;
-  rel               record;
+  rel record;
 BEGIN
-  SELECT n.oid INTO target_namespace
-    FROM pg_catalog.pg_namespace n WHERE n.nspname = target_schema;
-  SELECT n.oid INTO staging_namespace
-    FROM pg_catalog.pg_namespace n WHERE n.nspname = staging_schema;
-  IF target_namespace IS NULL OR staging_namespace IS NULL THEN
-    RAISE EXCEPTION 'schema "%" does not exist',
-        CASE WHEN target_namespace IS NULL THEN target_schema ELSE staging_schema END
-      USING ERRCODE = 'invalid_schema_name';
-  END IF;
-  IF staging_pattern IS NULL OR pg_catalog.strpos(staging_pattern, '%s') = 0 THEN
+  IF staging_pattern IS NULL OR pg_catalog.strpos(staging_pattern, '%s') OPERATOR(pg_catalog.=) 0 THEN
     RAISE EXCEPTION 'staging_pattern must contain %%s, which stands for the name of the target'
-      USING ERRCODE = 'invalid_parameter_value';
+      USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A table "t" is fed by "t_events" with the pattern ''%s_events''.';
   END IF;
 
   FOR rel IN
-    SELECT t.oid AS id, s.oid AS staging_id,
-           pg_catalog.replace(staging_pattern, '%s', t.relname::pg_catalog.text) AS staging_name
-    FROM pg_catalog.pg_class t
-    LEFT JOIN pg_catalog.pg_class s
-      ON s.relnamespace = staging_namespace AND s.relkind IN ('r', 'p', 'v', 'm', 'f')
-     AND s.relname::pg_catalog.text
-         = pg_catalog.replace(staging_pattern, '%s', t.relname::pg_catalog.text)
-    WHERE t.relnamespace = target_namespace AND t.relkind IN ('r', 'p') AND NOT t.relispartition
-      AND NOT @extschema@.cdc_is_side_table(t.oid)
-      AND NOT EXISTS (
-        SELECT FROM pg_catalog.pg_depend d
-        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'cdc_precedence'
-        WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = t.oid
-          AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.deptype = 'e')
-    ORDER BY t.relname
+    SELECT * FROM @extschema@.cdc_staged_tables(target_schema, staging_schema, staging_pattern)
   LOOP
-    target := rel.id;
-    staging := rel.staging_id;
+    target := rel.target;
+    staging := rel.staging;
     attached := false;
     reason := NULL;
     IF staging IS NULL THEN

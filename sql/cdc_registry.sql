@@ -101,14 +101,18 @@ BEGIN
     NEW.tombstone_attnum := (
       SELECT a.attnum FROM pg_attribute a
       WHERE a.attrelid = NEW.target AND a.attname = NEW.tombstone_column AND a.attnum > 0);
-    NEW.live_view := (SELECT c.oid FROM pg_class c WHERE c.oid = NEW.live_view);
+    NEW.live_view := (
+      SELECT c.oid FROM pg_class c
+      WHERE c.oid = NEW.live_view AND c.relkind = 'v' AND pg_has_role(c.relowner, 'USAGE'));
   ELSE
     NEW.fed_attnums := CASE WHEN NEW.fed_columns IS NOT NULL THEN ARRAY(
       SELECT coalesce(a.attnum, 0::int2)
       FROM unnest(NEW.fed_columns) WITH ORDINALITY AS n(name, place)
       LEFT JOIN pg_attribute a ON a.attrelid = NEW.target AND a.attname = n.name AND a.attnum > 0
       ORDER BY n.place) END;
-    NEW.tombstones := (SELECT c.oid FROM pg_class c WHERE c.oid = NEW.tombstones);
+    NEW.tombstones := (
+      SELECT c.oid FROM pg_class c
+      WHERE c.oid = NEW.tombstones AND c.relkind = 'r' AND pg_has_role(c.relowner, 'USAGE'));
   END IF;
   RETURN NEW;
 END

@@ -422,6 +422,7 @@ typedef struct CdcOps CdcOps;
 extern CdcOps *cdc_ops_create(Jsonb *op_map, Oid type);
 extern CdcOp cdc_op_decode(CdcOps *ops, Datum value);
 extern CdcOp cdc_op_from_text(CdcOps *ops, const char *text, int len);
+extern CdcOp cdc_op_default(CdcOps *ops, const char *default_op);
 extern char *cdc_op_text(CdcOps *ops, Datum value);
 
 /* ---------- events (cdc_fold.c) ---------- */

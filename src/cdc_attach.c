@@ -218,8 +218,7 @@ survey(CdcAttach *a)
 	}
 	cdc_rule_merge(&args, &a->reg, a->rel);
 	cdc_rule_read(&args, &a->rule);
-	if (a->rule.op_map != NULL)
-		(void) cdc_ops_create(a->rule.op_map, TEXTOID);
+	(void) cdc_op_default(cdc_ops_create(a->rule.op_map, TEXTOID), a->rule.default_op);
 	decide_home(a);
 	cdc_target_describe_key(&a->target, a->rel, a->rule.key_columns);
 	cdc_attach_plan_columns(a);
@@ -229,9 +228,9 @@ survey(CdcAttach *a)
 static LOCKMODE
 lock_needed(const CdcAttach *a)
 {
-	if (a->add_position != NULL || a->add_tombstone != NULL || a->guard_step == CDC_GUARD_DROP)
+	if (a->add_position != NULL || a->add_tombstone != NULL || a->drop_guard)
 		return AccessExclusiveLock;
-	return a->guard_step == CDC_GUARD_CREATE ? ShareRowExclusiveLock : RowExclusiveLock;
+	return a->create_guard ? ShareRowExclusiveLock : RowExclusiveLock;
 }
 
 /*
@@ -248,6 +247,10 @@ lock_target(CdcAttach *a)
 	cdc_target_check(a->rel);
 	survey(a);
 	lockmode = lock_needed(a);
+	/* a partition and its ancestor must not be attached at the same time */
+	if (!a->reg.rule.exists && (a->rel->rd_rel->relispartition ||
+								a->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE))
+		cdc_registry_lock_rules();
 	relation_close(a->rel, AccessShareLock);
 
 	a->rel = cdc_attach_open(a->relid, lockmode);
@@ -279,6 +282,39 @@ open_staging(CdcAttach *a)
 		cdc_columns_check_tombstone(a->staging, a->rule.tombstone_column, &a->rule);
 }
 
+static void
+check_staging_column(CdcAttach *a, const char *what, const char *name)
+{
+	if (name != NULL && get_attnum(RelationGetRelid(a->staging), name) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("%s column \"%s\" does not exist in staging \"%s\"", what, name,
+						cdc_relation_name(a->staging))));
+}
+
+/* Names that this call gives must be there, if staging is. */
+static void
+check_staging_columns(CdcAttach *a)
+{
+	const bool *missing = a->given.isnull;
+	ListCell   *lc;
+
+	if (a->staging == NULL)
+		return;
+	if (!missing[CDC_ARG_OP_COLUMN])
+		check_staging_column(a, "op", a->rule.op_column);
+	if (!missing[CDC_ARG_DELETE_FLAG_COLUMN])
+		check_staging_column(a, "delete flag", a->rule.delete_flag_column);
+	if (!missing[CDC_ARG_UNCHANGED_COLUMN])
+		check_staging_column(a, "unchanged", a->rule.unchanged_column);
+	if (!missing[CDC_ARG_OLD_KEY_COLUMNS])
+		foreach(lc, a->rule.old_key_columns)
+			check_staging_column(a, "old key", lfirst(lc));
+	if (!missing[CDC_ARG_EXCEPT_COLUMNS])
+		foreach(lc, a->rule.except_columns)
+			check_staging_column(a, "except", lfirst(lc));
+}
+
 /* ---------- the call ---------- */
 
 /* Add columns, side table and triggers; the target is open again after it. */
@@ -300,6 +336,18 @@ add_what_lacks(CdcAttach *a)
 	a->rule.tombstones = side;
 }
 
+/* The relation, locked, or 0 if it is gone by now. */
+static Oid
+existing(Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel == NULL)
+		return InvalidOid;
+	relation_close(rel, NoLock);
+	return relid;
+}
+
 static void
 run(CdcAttach *a)
 {
@@ -309,6 +357,7 @@ run(CdcAttach *a)
 	lock_target(a);
 	cdc_registry_sweep();
 	open_staging(a);
+	check_staging_columns(a);
 
 	/* STEP 2: add it, then look at the whole as an apply would */
 	add_what_lacks(a);
@@ -317,7 +366,7 @@ run(CdcAttach *a)
 	/* STEP 3: the view; its statements may have told the registry of renames */
 	cdc_registry_read(a->relid, &a->reg);
 	if (!a->reg.rule.isnull[RULE_LIVE_VIEW])
-		live_view = DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]);
+		live_view = existing(DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]));
 	live_view = cdc_live_view_make(a, live_view);
 
 	/* STEP 4: record it */

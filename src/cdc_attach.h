@@ -19,11 +19,6 @@ typedef enum CdcHome
 	CDC_HOME_AUTO, CDC_HOME_ROW, CDC_HOME_TABLE
 } CdcHome;
 
-typedef enum CdcGuardStep
-{
-	CDC_GUARD_LEAVE, CDC_GUARD_CREATE, CDC_GUARD_DROP
-} CdcGuardStep;
-
 typedef struct CdcAttach
 {
 	/* the call; NULL leaves a thing as it is */
@@ -48,7 +43,8 @@ typedef struct CdcAttach
 	/* what is to be done */
 	const char *add_position;	/* column to add, or NULL */
 	const char *add_tombstone;
-	CdcGuardStep guard_step;
+	bool		drop_guard;		/* its triggers */
+	bool		create_guard;
 } CdcAttach;
 
 /* in cdc_attach.c */
@@ -57,11 +53,13 @@ extern Relation cdc_attach_open(Oid relid, LOCKMODE lockmode);
 /* in cdc_attach_ddl.c */
 extern void cdc_ddl(const char *format,...) pg_attribute_printf(1, 2);
 extern char *cdc_quoted_relation(Oid relid);
-extern void cdc_follow_owner(Oid relid, Oid owner);
+extern void cdc_give_to(Oid relid, Oid owner);
 extern void cdc_attach_plan_columns(CdcAttach *a);
 extern void cdc_attach_add_columns(CdcAttach *a);
 extern bool cdc_side_table_exists(const CdcRegistration *reg);
 extern bool cdc_is_side_column(const char *name);
+extern bool cdc_is_side_shaped(Oid relid);
+extern Oid	cdc_owner_of(Oid relid);
 extern Oid	cdc_attach_create_side_table(CdcAttach *a);
 
 /* in cdc_attach_guard.c */

@@ -13,10 +13,10 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_opclass.h"
-#include "catalog/partition.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -74,24 +74,28 @@ cdc_quoted_relation(Oid relid)
 									  get_rel_name(relid));
 }
 
-/* Give a relation to a role, if it belongs to another one. */
-void
-cdc_follow_owner(Oid relid, Oid owner)
+/* Whose relation it is; 0 when there is none. */
+Oid
+cdc_owner_of(Oid relid)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class form;
-	bool		differs;
-	bool		view;
+	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", relid);
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	differs = form->relowner != owner;
-	view = form->relkind == RELKIND_VIEW;
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
-	if (differs)
-		cdc_ddl("ALTER %s %s OWNER TO %s", view ? "VIEW" : "TABLE", cdc_quoted_relation(relid),
-				quote_identifier(GetUserNameFromId(owner, false)));
+	return owner;
+}
+
+/* Give a table or view to a role, if it belongs to another one. */
+void
+cdc_give_to(Oid relid, Oid owner)
+{
+	if (cdc_owner_of(relid) != owner)
+		cdc_ddl("ALTER %s %s OWNER TO %s",
+				get_rel_relkind(relid) == RELKIND_VIEW ? "VIEW" : "TABLE",
+				cdc_quoted_relation(relid), quote_identifier(GetUserNameFromId(owner, false)));
 }
 
 /* ---------- columns of the target ---------- */
@@ -185,6 +189,15 @@ bool
 cdc_is_side_column(const char *name)
 {
 	return strcmp(name, CDC_SIDE_POSITION) == 0 || strcmp(name, CDC_SIDE_TIME) == 0;
+}
+
+/* Does a relation look like a side table? */
+bool
+cdc_is_side_shaped(Oid relid)
+{
+	return get_rel_relkind(relid) == RELKIND_RELATION &&
+		get_atttype(relid, get_attnum(relid, CDC_SIDE_POSITION)) == cdc_position_type() &&
+		get_atttype(relid, get_attnum(relid, CDC_SIDE_TIME)) == TIMESTAMPTZOID;
 }
 
 static char *
@@ -310,6 +323,6 @@ cdc_attach_create_side_table(CdcAttach *a)
 	cdc_ddl("COMMENT ON TABLE %s IS %s", table,
 			quote_literal_cstr(psprintf("deletes of \"%s\" that cdc_precedence remembers: key and position of each",
 										cdc_relation_name(a->rel))));
-	cdc_follow_owner(relid, a->rel->rd_rel->relowner);
+	cdc_give_to(relid, a->rel->rd_rel->relowner);
 	return relid;
 }

@@ -49,21 +49,6 @@ find_trigger(Relation rel, const char *name)
 	return NULL;
 }
 
-/* The guard's trigger of that name; a foreign one is refused. */
-static Trigger *
-find_guard(Relation rel, const char *name)
-{
-	Trigger    *trigger = find_trigger(rel, name);
-
-	if (trigger != NULL && trigger->tgfoid != guard_function())
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("target \"%s\" has a trigger \"%s\" that is not the guard's",
-						cdc_relation_name(rel), name),
-				 errhint("Rename that trigger.")));
-	return trigger;
-}
-
 static bool
 is_set(const Trigger *trigger, const char *mode)
 {
@@ -71,11 +56,26 @@ is_set(const Trigger *trigger, const char *mode)
 		trigger->tgnargs == 1 && strcmp(trigger->tgargs[0], mode) == 0;
 }
 
-bool
-cdc_attach_guard_exists(Relation rel)
+/* The guard's trigger of that name, or NULL; one of somebody's own does not count. */
+static Trigger *
+find_guard(Relation rel, const char *name)
 {
-	return find_guard(rel, CDC_GUARD_TRIGGER) != NULL ||
-		find_guard(rel, CDC_GUARD_TRUNCATE_TRIGGER) != NULL;
+	Trigger    *trigger = find_trigger(rel, name);
+
+	return trigger != NULL && trigger->tgfoid == guard_function() ? trigger : NULL;
+}
+
+/* A trigger that is somebody's own would be replaced. */
+static void
+check_name(Relation rel, const char *name)
+{
+	if (find_trigger(rel, name) == NULL || find_guard(rel, name) != NULL)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("table \"%s\" has a trigger \"%s\" that is not the guard's",
+					cdc_relation_name(rel), name),
+			 errhint("Rename that trigger.")));
 }
 
 /* ---------- foreign keys that write ---------- */
@@ -160,12 +160,12 @@ truncatable(Oid relid)
 	return tables;
 }
 
-/* Does every table that can be truncated have its trigger, or does any? */
+/* Does every table that can be truncated have its trigger?  *any: does one? */
 static bool
-truncate_is_set(CdcAttach *a, bool *any)
+truncate_is_set(Oid relid, const char *mode, bool *any)
 {
 	bool		all = true;
-	List	   *tables = truncatable(a->relid);
+	List	   *tables = truncatable(relid);
 	ListCell   *lc;
 
 	*any = false;
@@ -175,34 +175,46 @@ truncate_is_set(CdcAttach *a, bool *any)
 		Trigger    *trigger = find_guard(rel, CDC_GUARD_TRUNCATE_TRIGGER);
 
 		*any |= trigger != NULL;
-		all &= is_set(trigger, a->guard);
+		if (mode != NULL)
+			check_name(rel, CDC_GUARD_TRUNCATE_TRIGGER);
+		all &= mode != NULL && is_set(trigger, mode);
 		table_close(rel, NoLock);
 	}
 	return all;
+}
+
+bool
+cdc_attach_guard_exists(Relation rel)
+{
+	bool		any;
+
+	(void) truncate_is_set(RelationGetRelid(rel), NULL, &any);
+	return any || find_guard(rel, CDC_GUARD_TRIGGER) != NULL;
 }
 
 /* What must be done to the triggers. */
 void
 cdc_attach_plan_guard(CdcAttach *a)
 {
-	Trigger    *row = find_guard(a->rel, CDC_GUARD_TRIGGER);
-	bool		truncate_set,
-				truncate_any;
+	bool		given = a->guard != NULL;
+	bool		any;
 
-	a->guard_step = CDC_GUARD_LEAVE;
+	a->create_guard = a->drop_guard = false;
+	/* a partition that came later may lack its trigger */
+	if (a->guard == NULL && a->reg.rule.exists)
+		a->guard = TextDatumGetCString(a->reg.rule.values[RULE_GUARD]);
 	if (a->guard == NULL)
 		return;
-	truncate_set = truncate_is_set(a, &truncate_any);
 	if (strcmp(a->guard, "off") == 0)
 	{
-		if (row != NULL || truncate_any)
-			a->guard_step = CDC_GUARD_DROP;
+		a->drop_guard = cdc_attach_guard_exists(a->rel);
 		return;
 	}
-	if (strcmp(a->guard, "skip") == 0)
+	check_name(a->rel, CDC_GUARD_TRIGGER);
+	if (given && strcmp(a->guard, "skip") == 0)
 		refuse_writing_foreign_keys(a->rel);
-	if (!is_set(row, a->guard) || !truncate_set)
-		a->guard_step = CDC_GUARD_CREATE;
+	a->create_guard = !truncate_is_set(a->relid, a->guard, &any) ||
+		!is_set(find_guard(a->rel, CDC_GUARD_TRIGGER), a->guard);
 }
 
 static void
@@ -224,9 +236,9 @@ cdc_attach_set_guard(CdcAttach *a)
 	List	   *tables;
 	ListCell   *lc;
 
-	if (a->guard_step == CDC_GUARD_DROP)
+	if (a->drop_guard)
 		cdc_attach_drop_guard(a->relid);
-	if (a->guard_step != CDC_GUARD_CREATE)
+	if (!a->create_guard)
 		return;
 	create_trigger(a, a->relid, CDC_GUARD_TRIGGER, "BEFORE INSERT OR UPDATE OR DELETE");
 	tables = truncatable(a->relid);

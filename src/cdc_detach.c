@@ -57,7 +57,16 @@ forget_tombstones(const CdcRegistration *reg)
 	if (reg->rule.exists && !reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
 		delete_dead_rows(reg);
 	else if (cdc_side_table_exists(reg))
+	{
+		if (!cdc_is_side_shaped(reg->tombstones) ||
+			cdc_owner_of(reg->tombstones) != cdc_owner_of(reg->target))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" is not a side table of the owner of target \"%s\"",
+							get_rel_name(reg->tombstones), get_rel_name(reg->target)),
+					 errhint("Drop it by hand if it is to go.")));
 		cdc_ddl("DROP TABLE %s", cdc_quoted_relation(reg->tombstones));
+	}
 }
 
 static void

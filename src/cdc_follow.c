@@ -29,7 +29,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 #include "cdc_attach.h"
 
@@ -85,7 +84,27 @@ reported_relations(const char *function)
 
 /* ---------- renamed columns ---------- */
 
-/* Bring the names in one column of a registry row up to date, by number. */
+/*
+ * What a recorded column is called now, NULL if that is what the record says.
+ * A name that is there is right; *attno becomes its number.  Else the number
+ * tells the name, unless its column was dropped.
+ */
+static char *
+follow_name(Oid target, const char *name, AttrNumber *attno)
+{
+	AttrNumber	now = get_attnum(target, name);
+
+	if (now > 0)
+	{
+		*attno = now;
+		return NULL;
+	}
+	if (*attno <= 0 || !OidIsValid(get_atttype(target, *attno)))
+		return NULL;
+	return get_attname(target, *attno, true);
+}
+
+/* Bring a name[] of a registry row and its int2[] of numbers up to date. */
 static bool
 follow_list(CdcRecord *record, int names, int attnums, Oid target)
 {
@@ -104,34 +123,47 @@ follow_list(CdcRecord *record, int names, int attnums, Oid target)
 	foreach(lc, list)
 	{
 		int			i = foreach_current_index(lc);
-		char	   *name = i < n && !nulls[i] ?
-			get_attname(target, DatumGetInt16(elems[i]), true) : NULL;
+		AttrNumber	recorded = i < n && !nulls[i] ? DatumGetInt16(elems[i]) : 0;
+		AttrNumber	attno = recorded;
+		char	   *name = follow_name(target, lfirst(lc), &attno);
 
-		if (name == NULL || strcmp(name, lfirst(lc)) == 0)
-			continue;
-		lfirst(lc) = name;
-		changed = true;
+		changed |= name != NULL || attno != recorded;
+		if (name != NULL)
+			lfirst(lc) = name;
 	}
 	if (changed)
+	{
 		record->values[names] = cdc_registry_names(list);
+		record->values[attnums] = cdc_registry_attnums(target, list);
+	}
 	return changed;
 }
 
 static bool
 follow_tombstone(CdcRecord *rule, Oid target)
 {
+	AttrNumber	recorded;
+	AttrNumber	attno;
 	char	   *name;
 	Name		copy;
 
-	if (rule->isnull[RULE_TOMBSTONE_COLUMN] || rule->isnull[RULE_TOMBSTONE_ATTNUM])
+	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
 		return false;
-	name = get_attname(target, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]), true);
-	if (name == NULL ||
-		strcmp(name, NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN]))) == 0)
+	recorded = rule->isnull[RULE_TOMBSTONE_ATTNUM] ? 0 :
+		DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]);
+	attno = recorded;
+	name = follow_name(target, NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])),
+					   &attno);
+	if (name == NULL && attno == recorded)
 		return false;
-	copy = palloc0(sizeof(NameData));
-	namestrcpy(copy, name);
-	rule->values[RULE_TOMBSTONE_COLUMN] = NameGetDatum(copy);
+	rule->values[RULE_TOMBSTONE_ATTNUM] = Int16GetDatum(attno);
+	rule->isnull[RULE_TOMBSTONE_ATTNUM] = false;
+	if (name != NULL)
+	{
+		copy = palloc0(sizeof(NameData));
+		namestrcpy(copy, name);
+		rule->values[RULE_TOMBSTONE_COLUMN] = NameGetDatum(copy);
+	}
 	return true;
 }
 
@@ -157,12 +189,11 @@ follow_names(Oid target)
 
 /* A side table has the key's column names. */
 static void
-follow_key_name(Oid side, const char *from, const char *to)
+follow_key_name(Oid target, Oid side, const char *from, const char *to)
 {
-	if (get_rel_relkind(side) != RELKIND_RELATION || get_attnum(side, from) <= 0 ||
-		cdc_is_side_column(from))
+	if (!cdc_is_side_shaped(side) || get_attnum(side, from) <= 0 || cdc_is_side_column(from))
 		return;
-	if (cdc_owns_relation(side, GetUserId()))
+	if (cdc_owns_relation(side, GetUserId()) && cdc_owner_of(side) == cdc_owner_of(target))
 		cdc_ddl("ALTER TABLE %s RENAME COLUMN %s TO %s", cdc_quoted_relation(side),
 				quote_identifier(from), quote_identifier(to));
 }
@@ -181,37 +212,24 @@ follow_rename(Oid relid, const RenameStmt *stmt)
 			continue;
 		follow_names(row->target);
 		if (OidIsValid(row->tombstones))
-			follow_key_name(row->tombstones, stmt->subname, stmt->newname);
+			follow_key_name(row->target, row->tombstones, stmt->subname, stmt->newname);
 	}
 }
 
 /* ---------- a new owner ---------- */
 
-static Oid
-owner_of(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		return InvalidOid;
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner;
-}
-
 /* Give what belongs to a target to its owner, if the caller can. */
 static void
 follow_owner_of(Oid target, Oid relid)
 {
-	Oid			owner = owner_of(target);
+	Oid			owner = cdc_owner_of(target);
 
-	if (!OidIsValid(owner) || !OidIsValid(owner_of(relid)) || owner_of(relid) == owner)
+	if (!OidIsValid(owner) || !OidIsValid(cdc_owner_of(relid)) || cdc_owner_of(relid) == owner)
 		return;
 	if (cdc_owns_relation(relid, GetUserId()) &&
 		(superuser() ||
 		 cdc_schema_aclcheck(get_rel_namespace(relid), owner, ACL_CREATE) == ACLCHECK_OK))
-		cdc_follow_owner(relid, owner);
+		cdc_give_to(relid, owner);
 	else
 		ereport(WARNING,
 				(errmsg("\"%s\" keeps its owner, although it belongs to \"%s\"",
@@ -231,9 +249,9 @@ follow_owner(Oid relid)
 
 		if (row->target != relid)
 			continue;
-		if (OidIsValid(row->tombstones))
+		if (OidIsValid(row->tombstones) && cdc_is_side_shaped(row->tombstones))
 			follow_owner_of(relid, row->tombstones);
-		if (OidIsValid(row->live_view))
+		if (OidIsValid(row->live_view) && get_rel_relkind(row->live_view) == RELKIND_VIEW)
 			follow_owner_of(relid, row->live_view);
 	}
 }
@@ -289,7 +307,7 @@ cdc_follow_alter(PG_FUNCTION_ARGS)
 static void
 drop_side_table(Oid side, bool cascade)
 {
-	if (get_rel_relkind(side) != RELKIND_RELATION)
+	if (!cdc_is_side_shaped(side))
 		return;
 	if (cdc_owns_relation(side, GetUserId()))
 		cdc_ddl("DROP TABLE %s%s", cdc_quoted_relation(side), cascade ? " CASCADE" : "");

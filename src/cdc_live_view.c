@@ -132,6 +132,13 @@ read_columns(CdcAttach *a, Oid view, int *n)
 	ViewColumn *shown = palloc0(sizeof(ViewColumn) * RelationGetNumberOfAttributes(rel));
 	ListCell   *lc;
 
+	if (rel->rd_rel->relowner != a->rel->rd_rel->relowner)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("live view \"%s\" of target \"%s\" belongs to another role",
+						cdc_relation_name(rel), a->target.name),
+				 errhint("ALTER VIEW %s OWNER TO %s;", cdc_quoted_relation(view),
+						 quote_identifier(GetUserNameFromId(a->rel->rd_rel->relowner, false)))));
 	*n = 0;
 	foreach(lc, query->targetList)
 	{
@@ -243,7 +250,7 @@ cdc_live_view_make(CdcAttach *a, Oid recorded)
 		cdc_ddl("COMMENT ON VIEW %s IS %s", quoted,
 				quote_literal_cstr(psprintf("live rows of \"%s\", made by cdc_precedence",
 											a->target.name)));
+		cdc_give_to(view, a->rel->rd_rel->relowner);
 	}
-	cdc_follow_owner(view, a->rel->rd_rel->relowner);
 	return view;
 }

@@ -35,15 +35,20 @@
  *	cdc_exempt		how the extension's own writes get past it
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
  *	cdc_fence		truncate events; purging, fences, floors, epochs
- *	cdc_attach		attaching and detaching
+ *	cdc_attach		a target's rule checked and recorded; what it lacks is added
+ *					(cdc_attach_ddl, cdc_attach_guard, cdc_attach_record)
+ *	cdc_live_view	the view of a target's live rows
+ *	cdc_detach		the rule forgotten
+ *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
  * Calls go one way: apply -> rule registry target home column read fold write
- * fence report; attach fence -> rule registry target exempt; guard -> guarded
- * exempt law; guarded -> rule registry target home tombstone; read -> op gap
- * fold column; write -> home law image row notice; row -> tombstone; image ->
- * home fold column; everything -> position; position -> postgres.h.
+ * fence report; attach detach follow fence -> rule registry target exempt;
+ * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
+ * read -> op gap fold column; write -> home law image row notice; row ->
+ * tombstone; image -> home fold column; everything -> position; position ->
+ * postgres.h.
  *
  *-------------------------------------------------------------------------
  */

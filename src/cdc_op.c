@@ -229,3 +229,19 @@ cdc_op_decode(CdcOps *ops, Datum value)
 	}
 	return op;
 }
+
+/* The op of events without one: default_op, an upsert when it is NULL. */
+CdcOp
+cdc_op_default(CdcOps *ops, const char *default_op)
+{
+	CdcOp		op = {.class = CDC_UPSERT};
+
+	if (default_op != NULL)
+		op = cdc_op_from_text(ops, default_op, strlen(default_op));
+	if (op.class == CDC_UNKNOWN)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown value for default_op: \"%s\"", cdc_clip(default_op)),
+				 errhint("Use an op such as 'upsert', 'snapshot' or 'delete'.")));
+	return op;
+}

@@ -519,14 +519,7 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->ops = cdc_ops_create(rule->op_map, cols->op_attno == 0 ? InvalidOid :
 							TupleDescAttr(RelationGetDescr(cols->staging),
 										  cols->op_attno - 1)->atttypid);
-	r->default_op.class = CDC_UPSERT;
-	if (rule->default_op != NULL)
-		r->default_op = cdc_op_from_text(r->ops, rule->default_op, strlen(rule->default_op));
-	if (r->default_op.class == CDC_UNKNOWN)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown value for default_op: \"%s\"", cdc_clip(rule->default_op)),
-				 errhint("Use an op such as 'upsert', 'snapshot' or 'delete'.")));
+	r->default_op = cdc_op_default(r->ops, rule->default_op);
 	r->gaps = palloc0((cols->ncols + 7) / 8 + 1);
 	r->look_for_gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
 	for (int i = 0; i < cols->ncols; i++)

@@ -244,6 +244,13 @@ is_attached(Relation table, Oid relid)
 	return HeapTupleIsValid(fetch_latest(table, relid));
 }
 
+/* Let nobody else attach or detach a table until the transaction ends. */
+void
+cdc_registry_lock_rules(void)
+{
+	table_close(open_table(rule_table, ShareRowExclusiveLock), NoLock);
+}
+
 /* The attached table that relid is a partition of, at any depth, or 0. */
 Oid
 cdc_registry_attached_ancestor(Oid relid)

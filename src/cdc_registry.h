@@ -81,6 +81,7 @@ extern void cdc_registry_put_state(CdcRegistration *reg);
 extern void cdc_registry_remove_rule(CdcRegistration *reg);
 extern void cdc_registry_forget(Oid target);
 extern void cdc_registry_sweep(void);
+extern void cdc_registry_lock_rules(void);
 extern Oid	cdc_registry_attached_ancestor(Oid relid);
 extern Oid	cdc_registry_attached_partition(Oid relid);
 extern Datum cdc_registry_names(List *names);

@@ -9,7 +9,7 @@ usage() {
   cat <<'USAGE'
 usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories and a longer feed than a quick run has
-  --only SUITE  one of: regress isolation readme law feed (may be given several times)
+  --only SUITE  one of: regress isolation readme law ops feed (may be given several times)
 PG_CONFIG chooses the server; without it the distribution's is used and, where
 it is missing, installed. Nothing is left running and nothing is left behind.
 USAGE
@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | feed) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | feed) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -114,6 +114,9 @@ if wanted law; then
   else
     cdc_say "law: skipped, test/law/run.sh is not there"
   fi
+fi
+if wanted ops; then
+  run_script ops test/ops/run.sh
 fi
 if wanted feed; then
   CDC_PREPARED=1 run_script feed test/feed/run.sh $long

@@ -64,14 +64,15 @@ END $$;
 /*
  * The target as text, by key: 'value|value@position' for a live row and
  * 'tomb key@position' for a deleted one (its other values are not part of the
- * law).  For targets with a primary key and the columns deleted and
- * source_position.
+ * law).  For targets with a primary key and source_position; the deleted are
+ * in the row (column deleted) or in <target>_tombstones.
  */
 CREATE FUNCTION fc.state(target regclass) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    live text;
-    dead text;
-    res  text;
+    live   text;
+    dead   text;
+    res    text;
+    in_row boolean := EXISTS (SELECT FROM pg_attribute WHERE attrelid = target AND attname = 'deleted' AND NOT attisdropped);
 BEGIN
     SELECT string_agg(format('coalesce(t.%I::text, ''NULL'')', attname), ' || ''|'' || ' ORDER BY attnum),
            string_agg(format('t.%I::text', attname), ' || ''|'' || ' ORDER BY attnum)
@@ -81,12 +82,26 @@ BEGIN
      WHERE a.attrelid = target AND attnum > 0 AND NOT attisdropped
        AND attname NOT IN ('deleted', 'source_position');
     EXECUTE format($q$
-        SELECT coalesce(string_agg(
-                   CASE WHEN t.deleted THEN 'tomb ' || %s ELSE %s END
-                   || '@' || coalesce(t.source_position::text, 'none'),
-                   ' ' ORDER BY (%s) COLLATE "C"), 'empty')
-          FROM %s t $q$, dead, live, dead, target) INTO res;
+        SELECT coalesce(string_agg(v || '@' || coalesce(p::text, 'none'), ' ' ORDER BY k COLLATE "C", v COLLATE "C"), 'empty')
+          FROM (SELECT CASE WHEN %1$s THEN 'tomb ' || %2$s ELSE %3$s END, %2$s, source_position FROM %4$s t$q$,
+        CASE WHEN in_row THEN 'coalesce(t.deleted, false)' ELSE 'false' END, dead, live, target)
+        || CASE WHEN in_row THEN '' ELSE format(' UNION ALL SELECT ''tomb '' || %1$s, %1$s, source_position FROM %2$s_tombstones t', dead, target) END
+        || ') s (v, k, p)' INTO res;
     RETURN res;
+END $$;
+
+-- Back to what fc.deliveries kept: rows, tombstones and fence.  DELETE is
+-- quicker than TRUNCATE on tables of a few rows.
+CREATE FUNCTION fc.restore(target regclass, side regclass, fence cdc_position) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE concat_ws('; DELETE FROM ', format('DELETE FROM %s', target), side);
+    EXECUTE format('INSERT INTO %s SELECT * FROM fc_target', target);
+    IF side IS NOT NULL THEN
+        EXECUTE format('INSERT INTO %s SELECT * FROM fc_side', side);
+    END IF;
+    IF EXISTS (SELECT FROM cdc_targets c WHERE c.target = restore.target) THEN
+        PERFORM cdc_set_fence(target, fence);
+    END IF;
 END $$;
 
 /*
@@ -109,19 +124,24 @@ DECLARE
     ord     text;
     got     text;
     bad     text;
+    side    regclass := to_regclass(target || '_tombstones');
+    at      cdc_position;
     n_batch int := CASE how WHEN 'batch' THEN 1 ELSE 3 END;
 BEGIN
     SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO cols
       FROM pg_attribute WHERE attrelid = staging AND attnum > 0 AND NOT attisdropped;
     EXECUTE format('CREATE TEMP TABLE fc_target AS TABLE %s', target);
+    IF side IS NOT NULL THEN
+        EXECUTE format('CREATE TEMP TABLE fc_side AS TABLE %s', side);
+    END IF;
+    SELECT fence INTO at FROM cdc_targets c WHERE c.target = deliveries.target;
     EXECUTE format('CREATE TEMP TABLE fc_events AS SELECT row_number() OVER () AS fc_n, * FROM %s', staging);
     IF how = 'log' THEN
         EXECUTE 'CREATE TEMP TABLE fc_rank AS SELECT fc_n, row_number() OVER (ORDER BY source_position, fc_n) AS r, '
                 'count(*) OVER () AS n FROM fc_events';
     END IF;
     FOR deal IN 1 .. 20 LOOP
-        EXECUTE format('TRUNCATE %s', target);
-        EXECUTE format('INSERT INTO %s SELECT * FROM fc_target', target);
+        PERFORM fc.restore(target, side, at);
         FOR batch IN 0 .. n_batch LOOP
             EXIT WHEN how = 'batch' AND batch = 1;
             ord := format('hashint8extended(fc_n, %s)', deal * 100 + batch);
@@ -132,7 +152,7 @@ BEGIN
                         FROM fc_rank WHERE fc_rank.fc_n = e.fc_n) = %s', deal % 7, deal, batch)
                 ELSE format('(hashint8extended(fc_n, %s) & 1023) %% 3 = %s OR (hashint8extended(fc_n, %s) & 3) = 0',
                             deal, batch, deal * 100 + batch + 50) END;
-            EXECUTE format('TRUNCATE %s', staging);
+            EXECUTE format('DELETE FROM %s', staging);
             EXECUTE format('INSERT INTO %s SELECT %s FROM fc_events e WHERE %s ORDER BY %s',
                            staging, cols, pick, ord);
             PERFORM fc.apply(target, staging, options);
@@ -143,12 +163,11 @@ BEGIN
             EXIT;
         END IF;
     END LOOP;
-    EXECUTE format('TRUNCATE %s', target);
-    EXECUTE format('INSERT INTO %s SELECT * FROM fc_target', target);
-    EXECUTE format('TRUNCATE %s', staging);
+    PERFORM fc.restore(target, side, at);
+    EXECUTE format('DELETE FROM %s', staging);
     EXECUTE format('INSERT INTO %s SELECT %s FROM fc_events ORDER BY fc_n', staging, cols);
     DROP TABLE fc_target, fc_events;
-    DROP TABLE IF EXISTS fc_rank;
+    DROP TABLE IF EXISTS fc_rank, fc_side;
     RETURN coalesce(bad, 'ok | ... and so in every delivery (' || how || ')');
 END $$;
 

@@ -19,10 +19,12 @@ UPSERT_OPS = {'text': {'c': ['c', 'i', 'insert', 'create', 'upsert', '+I', 'C', 
                        'd': ['d', 'delete', '-D', 'DELETE', 'D', '1', '-d'],
                        '-U': ['-U', 'UPDATE_BEFORE', '3', '-u', 'update_before'],
                        '+U': ['+U', 'UPDATE_AFTER', '4', '+u'],
+                       't': ['t', 'truncate', 'T', ' Truncate'],
                        'm': ['m', 'message', 'begin', 'commit', 'M', 'BEGIN']},
               'char': {'c': ['c', 'i', 'C', 'I', '2'], 'u': ['u', 'U', '4'], 'r': ['r', 'R', None],
-                       'd': ['d', 'D', '1'], '-U': ['3'], '+U': ['4'], 'm': ['m', 'M']},
-              'integer': {'c': ['2'], 'u': ['4', '2'], 'r': [None], 'd': ['1'], '-U': ['3'], '+U': ['4'], 'm': [None]}}
+                       'd': ['d', 'D', '1'], '-U': ['3'], '+U': ['4'], 't': ['t', 'T'], 'm': ['m', 'M']},
+              'integer': {'c': ['2'], 'u': ['4', '2'], 'r': [None], 'd': ['1'], '-U': ['3'], '+U': ['4'], 't': ['7'],
+                          'm': [None]}}
 
 
 class Layout:
@@ -56,34 +58,54 @@ class Layout:
     def is_live(self):
         return 'deleted_at IS NULL' if self.dead == 'time' else 'deleted IS NOT TRUE'
 
-    def ddl(self, schema, staging_names=('staging', 'other_staging')):
+    # A home is one of
+    #   free  tombstones in the row, not attached
+    #   row   tombstones in the row, attached
+    #   side  attached, tombstones in a side table
+
+    def target_ddl(self, home, bare):
+        """The target; bare, it lacks what attaching adds."""
         keys = ''.join(f'  {k} {t},\n' for k, t in self.keys)
         cells = ''.join(f'  {c} {TYPES[c]}{"" if DEFAULTS[c] is None else " DEFAULT " + lit(DEFAULTS[c])},\n'
                         for c in COLUMNS)
-        pos = {'lsn': '  source_position cdc_position,\n', 'num': '  source_position cdc_position,\n',
-               'lsn2': '  source_lsn pg_lsn,\n  source_ordinal bigint,\n',
-               'num2': '  source_lsn numeric,\n  source_ordinal bigint,\n'}[self.pos]
-        tomb = {'flag': '  deleted boolean NOT NULL DEFAULT false,\n', 'nullable': '  deleted boolean,\n',
-                'time': '  deleted_at timestamptz,\n'}[self.dead]
-        out = f'CREATE SCHEMA {schema};\nSET search_path = {schema}, public;\n'
-        out += (f'CREATE TABLE target (\n{keys}{cells}{pos}{tomb}  own integer DEFAULT 42,\n'
+        pos = '' if bare and self.pos in ('lsn', 'num') else self.position_ddl
+        tomb = {'flag': '' if bare else '  deleted boolean NOT NULL DEFAULT false,\n',
+                'nullable': '  deleted boolean,\n', 'time': '  deleted_at timestamptz,\n'}[self.dead]
+        return (f'CREATE TABLE target (\n{keys}{cells}{pos}{"" if home == "side" else tomb}  own integer DEFAULT 42,\n'
                 f'  PRIMARY KEY ({", ".join(k for k, _ in self.keys)})\n);\n')
-        skeys = ''.join(f'  {k} {t if self.cells == "typed" else "text"},\n' for k, t in self.keys)
-        skeys += ''.join(f'  __old_{k} {t if self.cells == "typed" else "text"},\n' for k, t in self.keys)
-        scells = ''.join(f'  {c} {TYPES[c].split()[0] if self.cells == "typed" else "text"},\n' for c in COLUMNS)
+
+    @property
+    def position_ddl(self):
+        return {'lsn': '  source_position cdc_position,\n', 'num': '  source_position cdc_position,\n',
+                'lsn2': '  source_lsn pg_lsn,\n  source_ordinal bigint,\n',
+                'num2': '  source_lsn numeric,\n  source_ordinal bigint,\n'}[self.pos]
+
+    def staging_ddl(self, names=('staging', 'other_staging')):
+        typed = self.cells == 'typed'
+        keys = ''.join(f'  {p}{k} {t if typed else "text"},\n' for p in ('', '__old_') for k, t in self.keys)
+        cells = ''.join(f'  {c} {TYPES[c].split()[0] if typed else "text"},\n' for c in COLUMNS)
         op = {'text': 'text', 'char': '"char"', 'integer': 'integer'}[self.op]
-        for name in staging_names:
-            out += f'CREATE TABLE {name} (\n{skeys}{scells}{pos}  __unchanged {self.gone},\n  op {op}\n);\n'
-        ka = self.keys[0][0] + '::text'
-        kb = "''" if self.key == 'one' else 'b'
-        ptext = {'lsn': 'source_position::text', 'num': 'source_position::text',
-                 'lsn2': "source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), '')",
-                 'num2': "source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), '')"}[self.pos]
+        return ''.join(f'CREATE TABLE {name} (\n{keys}{cells}{self.position_ddl}  __unchanged {self.gone},\n'
+                       f'  op {op}\n);\n' for name in names)
+
+    def state_ddl(self, home, tombstones=None):
+        """The view that the test looks at: live rows and remembered deletes."""
+        key = (self.keys[0][0] + '::text AS ka, ' + ("''" if self.key == 'one' else 'b') + ' AS kb')
+        pos = {'lsn': 'source_position::text', 'num': 'source_position::text',
+               'lsn2': "source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), '')",
+               'num2': "source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), '')"}[self.pos]
         vals = ', '.join(f"'{c}', {c}::text" for c in COLUMNS)
-        out += (f'CREATE VIEW state AS\nSELECT {ka} AS ka, {kb} AS kb, {self.is_live} AS live,\n'
-                f"  nullif({ptext}, '0/0') AS pos,\n  jsonb_build_object({vals}) AS vals, own::text AS own,\n"
-                f"  ctid::text || '/' || xmin::text AS version\nFROM target;\n")
-        return out
+        out = (f'CREATE VIEW state AS\nSELECT {key}, {"true" if home == "side" else self.is_live} AS live,\n'
+               f"  nullif({pos}, '0/0') AS pos,\n  jsonb_build_object({vals}) AS vals, own::text AS own,\n"
+               f"  ctid::text || '/' || xmin::text AS version\nFROM target")
+        if home != 'side':
+            return out + ';\n'
+        out += (f"\nUNION ALL\nSELECT {key}, false, source_position::text, NULL, NULL,\n"
+                f"  't' || ctid::text || '/' || xmin::text\nFROM ")
+        if tombstones:
+            return out + tombstones + ';\n'
+        return ("DO $do$ BEGIN EXECUTE $q$" + out + "$q$ ||\n  (SELECT tombstones FROM cdc_targets "
+                "WHERE target = 'target'::regclass);\nEND $do$;\n")
 
     def key_row(self, key, prefix=''):
         names = [prefix + k for k, _ in self.keys]
@@ -130,6 +152,18 @@ class History:
         self.snap = self.snap_arg or ('none' if L.kind == 'lsn' else 'event')
         self.snapshots = r.random() < 0.6
         self.prefill = r.random() < 0.3
+        # What needs an attached target, and is played in both of its homes.
+        self.attached = r.random() < 0.65
+        self.truncates = self.attached and r.random() < 0.45
+        self.acts = self.attached and r.random() < 0.75
+        self.as_of = self.attached and r.random() < 0.2
+        self.reattach = self.acts and r.random() < 0.4
+        self.lineage = 'log-a' if self.attached and r.random() < 0.2 else None
+        whole = L.pos in ('lsn', 'num')
+        self.restart = self.attached and whole and r.random() < 0.25
+        self.first_epoch = r.choice([1, 1, 7]) if self.attached and whole and r.random() < (0.6 if self.restart else 0.1) \
+            else None
+        self.bare = r.random() < 0.3
         self.unav = r.choice(['error', 'null', None])
         self.on_tie = 'upsert' if self.mode == 'full' and r.random() < 0.3 else 'error'
         self.consume = r.random() < 0.25
@@ -139,6 +173,7 @@ class History:
         self.universe = self.make_universe(r.randint(2, 6))
         self.events = []
         self.make()
+        self.arrange()
         self.deliveries = self.make_deliveries()
 
     # The source
@@ -177,7 +212,7 @@ class History:
 
     def start_positions(self):
         r = self.rng
-        self.epoch = 0
+        self.epoch = self.first_epoch or 0
         self.subs = self.layout.pos in ('lsn', 'num') and r.random() < 0.3
         if self.layout.kind == 'lsn':
             self.head = r.choice([0x10, 0xF000, 0xFFFFFF00, 0x9FFFFFF00, 0xFFFFFFF80, 0x7FFFFFFFFFFFFF00,
@@ -188,7 +223,11 @@ class History:
 
     def next_commit(self):
         r = self.rng
-        if self.layout.pos in ('lsn', 'num') and r.random() < 0.04:
+        if self.restart or self.first_epoch is not None:
+            if self.restart and self.epoch == (self.first_epoch or 0) and self.log and r.random() < 0.2:
+                self.epoch += 1
+                self.head = r.choice([1, max(1, self.head // 3)])
+        elif self.layout.pos in ('lsn', 'num') and r.random() < 0.04:
             self.epoch += r.choice([1, 1, 8])
             self.head = r.choice([1, max(1, self.head // 3)])
         if self.layout.pos == 'num' and r.random() < 0.7:
@@ -223,12 +262,19 @@ class History:
         e = {'eid': eid, 'op': op, 'key': key, 'old': old, 'pos': pos, 'vals': vals, 'gone': gone,
              'poison': poison, 'raw_op': raw_op}
         e['forms'] = [self.form(e, 0)]
-        if self.rng.random() < 0.4:
+        if self.by_epoch:
+            # form 0 leaves the epoch to the target, form 1 has it
+            e['forms'].append(self.form(e, 1, explicit=True))
+        elif self.rng.random() < 0.4:
             e['forms'].append(self.form(e, 1))
         self.events.append(e)
         return eid
 
-    def form(self, e, n):
+    @property
+    def by_epoch(self):
+        return self.restart or self.first_epoch is not None
+
+    def form(self, e, n, explicit=False):
         r, L = self.rng, self.layout
         if e['raw_op'] is not None:
             op = e['raw_op'][0]
@@ -238,12 +284,16 @@ class History:
         row = {'op': op if L.op != 'integer' or op is None else int(op)}
         row.update(L.key_row(e['key']))
         old = e['old']
-        if old is None and e['key'] is not None and e['op'] in 'crud' and r.random() < 0.2:
+        if old is None and e['key'] is not None and e['op'] in list('crud') and r.random() < 0.2:
             old = e['key']
         row.update(L.key_row(old, '__old_'))
         pos = e['pos']
+        if e['op'] == 't' and n and r.random() < 0.5:
+            row.update(L.key_row(r.choice(self.universe)))
         if pos is not None:
             if L.pos in ('lsn', 'num'):
+                if self.by_epoch and not explicit:
+                    pos = [0] + pos[1:]
                 row['source_position'] = print_pos(L.kind, pos, r if n else None)
             else:
                 row['source_lsn'] = print_pos('lsn', [0, pos[1]], None) if L.pos == 'lsn2' else str(pos[1])
@@ -309,6 +359,7 @@ class History:
         elif self.snapshots:
             snapshot_at = [0]
         last_pos = [self.epoch, self.head, 0, 0]
+        self.moments = []   # the source's rows, and the position up to which they are complete
         txn = 0
         while True:
             done = len(self.log) >= size
@@ -321,7 +372,13 @@ class History:
             txn += 1
             self.next_commit()
             for _ in range(r.choice([1, 1, 2, 3, 5])):
-                self.change(rows)
+                if self.truncates and r.random() < 0.06:
+                    p = self.last = self.next_pos()
+                    rows.clear()
+                    self.log.append(self.add('t', None, p, None))
+                else:
+                    self.change(rows)
+            self.moments.append((list(self.last), {k: dict(v) for k, v in rows.items()}))
             if self.noise and r.random() < 0.3:
                 self.noise_event()
             last_pos = self.last
@@ -397,6 +454,8 @@ class History:
         key = r.choice(self.universe)
         pos = self.last
         what = r.choice(['op', 'key', 'pos', 'tie', 'tie'])
+        if what == 'pos' and self.truncates and r.random() < 0.3:
+            return self.add('t', None, None, None, poison=True)
         if what == 'op' and L.op != 'char':
             op = '8' if L.op == 'integer' else r.choice(['x', 'upd', '5', '', 'TRUE'])
             return self.add('u', key, pos, self.row(), poison=True, raw_op=[op])
@@ -424,81 +483,394 @@ class History:
             i += n
         return calls
 
+    def arrange(self):
+        """What stands in the target before, how it is attached, and what each call says."""
+        r = self.rng
+        self.as_of_pos, self.first = None, self.initial if self.prefill else {}
+        if self.as_of:
+            self.as_of_pos, self.first = r.choice(self.moments)
+        self.restarted = self.restart and self.epoch != (self.first_epoch or 0)
+        self.homes = ['row', 'side'] if self.attached else r.choice([['free', 'side']] * 3 + [['free', 'row', 'side']])
+        self.staging_attached = r.random() < 0.7
+        self.staging_named = not self.staging_attached or r.random() < 0.2
+        self.recorded = set(name for name, _ in self.arguments() if r.random() < 0.5)
+        self.how_row = r.choice(['tombstones', 'column', 'both'])
+        self.how_side = r.choice(['', ", tombstones => 'table'", ", tombstones => 'auto'"])
+
     def make_deliveries(self):
         r = self.rng
-        order = self.snap_events + self.log
-        plans = []
         full = self.mode == 'full'
-        for kind in r.sample(['log', 'one', 'replay', 'shuffle', 'reverse', 'duplicate'], 3 if full else 4):
-            faithful = full or kind in ('log', 'one', 'replay')
-            items = list(order)
-            if kind == 'log':
-                calls = self.cut(items)
-            elif kind == 'one':
-                calls = [items * r.choice([1, 2])]
-            elif kind == 'replay':
-                calls = []
-                for c in self.cut(items):
-                    calls.append(c)
-                    if r.random() < 0.25:
-                        a = r.randint(0, len(items) - 1)
-                        done = sum((x for x in calls), [])
-                        calls.append(done[a % len(done):][:r.randint(1, 20)])
-                calls.append(items)
-            elif kind == 'shuffle':
-                r.shuffle(items)
-                calls = self.cut(items)
-            elif kind == 'reverse':
-                calls = self.cut(items[::-1])
-            else:
-                items += r.choices(order, k=len(order) // 2)
-                r.shuffle(items)
-                calls = self.cut(items, few=True) + [r.choices(order, k=10)]
-            out = []
-            for c in calls:
-                c = list(c)
-                if c and r.random() < 0.3:
-                    c += r.choices(c, k=r.randint(1, 3))
-                r.shuffle(c)
-                if r.random() < 0.06:
-                    p = self.poison(c)
-                    if p is not None:
-                        bad = c + [p]
-                        r.shuffle(bad)
-                        out.append(bad)
-                out.append(c)
-            plans.append({'kind': kind, 'faithful': faithful,
-                          'calls': [self.call(c) for c in out],
-                          'commits': r.random() < 0.5})
-        return plans
+        kinds = r.sample(['log', 'one', 'replay', 'shuffle', 'reverse', 'duplicate'], 2 if full else 3)
+        if self.acts and r.random() < 0.3:
+            kinds[0] = 'purged'
+        return [self.make_delivery(kind) for kind in kinds]
 
-    def call(self, eids):
+    def make_delivery(self, kind):
         r = self.rng
-        return {'e': eids, 'f': [r.randrange(len(self.events[i]['forms'])) for i in eids],
-                'dry': r.random() < 0.15, 'bump': r.random() < 0.15}
+        full = self.mode == 'full'
+        order = self.snap_events + self.log
+        items = list(order)
+        ordered = kind in ('log', 'one', 'replay', 'purged')
+        purged_at = None
+        if kind == 'log':
+            calls = self.cut(items)
+        elif kind == 'one':
+            calls = [items * r.choice([1, 2])]
+        elif kind == 'replay':
+            calls = []
+            for c in self.cut(items):
+                calls.append(c)
+                if r.random() < 0.25:
+                    a = r.randint(0, len(items) - 1)
+                    done = sum((x for x in calls), [])
+                    calls.append(done[a % len(done):][:r.randint(1, 20)])
+            calls.append(items)
+        elif kind == 'purged':
+            calls = self.cut(items, few=True)
+            purged_at = len(calls)
+            calls += self.cut(items)
+        elif kind == 'shuffle':
+            r.shuffle(items)
+            calls = self.cut(items)
+        elif kind == 'reverse':
+            calls = self.cut(items[::-1])
+        else:
+            items += r.choices(order, k=len(order) // 2)
+            r.shuffle(items)
+            calls = self.cut(items, few=True) + [r.choices(order, k=10)]
+        if self.snap_events and r.random() < 0.3:
+            # a snapshot that comes again
+            calls.insert(r.randint(1, len(calls)) if full and kind != 'purged' else len(calls), list(self.snap_events))
+        new_epoch = None
+        if self.restarted:
+            calls, new_epoch = self.restart_log(calls, ordered)
+            purged_at = None
+        plan = {'kind': kind, 'faithful': full or ordered, 'commits': r.random() < 0.5, 'calls': []}
+        # now and then the owner does not keep what he promises; the counts are still known
+        plan['broken'] = self.acts and kind != 'purged' and r.random() < 0.25
+        if plan['broken']:
+            plan['faithful'] = False
+        now = {'epoch': self.first_epoch or 0, 'lineage': self.lineage, 'fence': [], 'floor': self.as_of_pos or [],
+               'purged': False}
+        done = set()
+        for n, c in enumerate(calls):
+            c = list(c)
+            acts = []
+            if n == new_epoch:
+                acts.append(self.new_epoch(now))
+            if n == purged_at:
+                acts += self.purge_all(done)
+            elif self.acts and (n or r.random() < 0.3) and r.random() < 0.35:
+                acts += [a for a in (self.act(plan, now, done) for _ in range(r.choice([1, 1, 2]))) if a]
+            if c and r.random() < 0.3:
+                c += r.choices(c, k=r.randint(1, 3))
+            r.shuffle(c)
+            some = []
+            if r.random() < 0.06:
+                p = self.poison(c)
+                if p is not None:
+                    bad = c + [p]
+                    r.shuffle(bad)
+                    some.append(self.call(bad, now))
+            if r.random() < 0.04:
+                some.append(self.refused_call(c, now))
+            some.append(self.call(c, now))
+            some[0]['acts'] = acts
+            plan['calls'] += some
+            done.update(c)
+            now['fence'] = max([now['fence']] + [self.events[i]['pos'] for i in c if self.events[i]['op'] == 't'])
+        if new_epoch == len(calls):
+            plan['calls'].append(dict(self.call([], now), acts=[self.new_epoch(now)]))
+        return plan
+
+    # A replay after the tombstones went
+
+    def can_resurrect(self):
+        """Keys that the first half of the log leaves live and the source does not have.
+
+        None where the history does not lend itself: what a truncate, a floor or
+        the log's restart say holds without tombstones.
+        """
+        if not self.attached or self.mode != 'full' or self.truncates or self.as_of or self.restarted:
+            return None
+        live = set()
+        for i in self.snap_events + self.first_half():
+            e = self.events[i]
+            if e['op'] == 'm' or e['op'] == 'r' and (self.snap != 'none' or self.prefill):
+                continue
+            live.discard(e['old'])
+            if e['op'] in ('d', '-U'):
+                live.discard(e['key'])
+            else:
+                live.add(e['key'])
+        return live - set(self.source)
+
+    def first_half(self):
+        return self.log[:len(self.log) // 2]
+
+    def replay_plan(self, by_hand):
+        """The whole log; then its tombstones are purged, or deleted by hand; then its first half again."""
+        now = {'epoch': self.first_epoch or 0, 'lineage': self.lineage}
+        again = [c for half in (self.first_half(), self.log) for c in self.cut(half)] if not by_hand \
+            else self.cut(self.first_half())
+        acts = [self.hand_delete()] if by_hand else self.purge_all(set(self.snap_events + self.log))
+        calls = [self.call(self.snap_events + self.log, now)] + [self.call(c, now) for c in again]
+        calls[1]['acts'] = acts
+        return {'kind': 'replay', 'faithful': True, 'broken': by_hand, 'commits': False, 'calls': calls}
+
+    # The log that restarts
+
+    def later(self, eid):
+        pos = self.events[eid]['pos']
+        return pos is not None and pos[0] > (self.first_epoch or 0)
+
+    def restart_log(self, calls, ordered):
+        """The calls, and before which of them the owner begins the new epoch.
+
+        From then on events of the old log can be told only if they have an epoch
+        of their own to say.
+        """
+        r = self.rng
+        if ordered and len(calls) > 1:
+            at = next((n for n, c in enumerate(calls) if any(self.later(i) for i in c)), len(calls))
+            if at < len(calls):
+                c = calls[at]
+                calls = calls[:at] + [[i for i in c if not self.later(i)], [i for i in c if self.later(i)]] + calls[at + 1:]
+                at += 1
+        elif ordered:
+            at = len(calls)
+        else:
+            at = r.randint(0, len(calls))
+        if self.first_epoch is None:
+            done = set(sum(calls[:at], []))
+            missing = [i for i in dict.fromkeys(sum(calls[at:], [])) if not self.later(i) and i not in done]
+            calls = calls[:at] + ([missing] if missing else []) + [[i for i in c if self.later(i)] for c in calls[at:]]
+            at += bool(missing)
+        if r.random() < 0.2:
+            # the new log's events say their epoch, the target is not told
+            return calls, None
+        return calls, at
+
+    def new_epoch(self, now):
+        now['epoch'] += 1
+        arg = ''
+        if self.lineage and self.rng.random() < 0.5:
+            now['lineage'] = 'log-b'
+            arg = ", 'log-b'"
+        return {'kind': 'none', 'what': 'new epoch', 'epoch': True, 'sql': "SELECT cdc_new_epoch('target'%s)" % arg, 'value': str(now['epoch'])}
+
+    # What an owner does between calls
+
+    def placed(self, eid):
+        """The position that an event is weighed by."""
+        e = self.events[eid]
+        if e['pos'] is None or self.layout.kind == 'lsn' and e['pos'][1] == 0 or e['op'] == 'r' and self.snap == 'none':
+            return None
+        return e['pos']
+
+    def safe(self, done):
+        """Positions up to which all was delivered."""
+        low = None
+        for i in self.snap_events + self.log:
+            p = self.placed(i)
+            if i in done or self.events[i]['op'] == 'm' or self.as_of and (p is None or p <= self.as_of_pos):
+                continue
+            if p is None:
+                return []
+            low = p if low is None else min(low, p)
+        return sorted(p for p in self.told(done) if low is None or p < low)
+
+    def told(self, done):
+        return [self.events[i]['pos'] for i in sorted(done) if self.events[i]['op'] not in 'mr']
+
+    def literal(self, pos):
+        return lit(print_pos(self.layout.kind, pos))
+
+    def purge_all(self, done):
+        safe = self.safe(done)
+        return [self.purge(safe[-1])] if safe else []
+
+    def purge(self, pos, max_rows=None, force=False):
+        sql = "SELECT cdc_purge_tombstones('target', up_to => %s" % self.literal(pos)
+        if max_rows is not None:
+            sql += ', max_rows => %d' % max_rows
+        if force:
+            sql += ', force => true'
+        return {'kind': 'purge' if max_rows is None else 'purge some', 'what': 'purge', 'pos': pos, 'sql': sql + ')',
+                'max_rows': max_rows, 'force': force}
+
+    def act(self, plan, now, done):
+        r, L = self.rng, self.layout
+        whole = L.pos in ('lsn', 'num')
+        choices = ['purge'] * 4 + ['some'] * 2 + ['above', 'young', 'fence', 'floor', 'epoch']
+        if self.reattach:
+            choices += ['again', 'again']
+        if plan['broken']:
+            choices += ['early', 'early', 'any fence', 'any fence', 'any floor', 'no fence', 'no fence', 'drop', 'hand']
+        what = r.choice(choices)
+        safe, told = self.safe(done), self.told(done)
+        any_pos = r.choice([self.events[i]['pos'] for i in self.log if self.events[i]['op'] != 'm'])
+        pos = None
+        if safe:
+            pos = safe[-1] if r.random() < 0.7 else r.choice(safe)
+        if what in ('purge', 'some', 'early'):
+            if what == 'early' and told:
+                pos = r.choice(told)
+            if pos is None:
+                return None
+            now['fence'] = max(now['fence'], pos)
+            now['purged'] = True
+            return self.purge(pos, r.choice([0, 1, 1, 2, 3]) if what == 'some' else None, r.random() < 0.2)
+        if what == 'above':
+            return self.purge([now['epoch'] + 9, 2 ** 40, 0, 0] if whole else [0, 2 ** 64 - 1, 0, 0])
+        if what == 'young':
+            return {'kind': 'none', 'what': what, 'sql': "SELECT cdc_purge_tombstones('target', older_than => '1 day')", 'value': '0',
+                    'refused': {'row': '55000'} if L.dead != 'time' else None}
+        if what in ('fence', 'any fence'):
+            if what == 'any fence':
+                pos = any_pos
+            if pos is None or pos < now['fence']:
+                return None
+            now['fence'] = pos
+            return self.mark('fence', pos)
+        if what == 'any floor':
+            return self.mark('floor', r.choice([None, any_pos, any_pos]))
+        if what == 'floor':
+            if pos is None or plan['broken'] or pos < now['floor']:
+                return None
+            now['floor'] = pos
+            return self.mark('floor', pos)
+        if what == 'no fence':
+            # where a key is dead by the fence alone, the homes remember different things
+            if self.truncates or now['purged']:
+                return None
+            lower = sorted(p for p in told if p < now['fence'])
+            now['fence'] = r.choice(lower) if lower and r.random() < 0.5 else []
+            return self.mark('fence', now['fence'] or None)
+        if what == 'epoch':
+            if not whole:
+                return {'kind': 'none', 'what': what, 'sql': "SELECT cdc_new_epoch('target')", 'refused': '55000'}
+            if not self.staging_attached:
+                return None
+            return {'kind': 'none', 'what': what, 'statements': "INSERT INTO staging DEFAULT VALUES; SELECT cdc_new_epoch('target')",
+                    'refused': '55000'}
+        if what == 'again':
+            as_of = r.choice(safe) if safe and not plan['broken'] and r.random() < 0.6 else None
+            if as_of:
+                now['floor'] = max(now['floor'], as_of)
+            return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of, 'statements': {
+                h: "SELECT cdc_detach('target'); " + self.attach(h, as_of=as_of) for h in self.homes}}
+        if what == 'drop':
+            return {'kind': 'forget', 'what': what, 'statements': {
+                h: "DROP VIEW state; SELECT cdc_detach('target', true); " + self.attach(h) + L.state_ddl(h)
+                for h in self.homes}}
+        return self.hand_delete()
+
+    def hand_delete(self):
+        return {'kind': 'forget', 'what': 'hand', 'statements': {
+            'row': 'DELETE FROM target WHERE NOT (%s)' % self.layout.is_live, 'side': "DO $do$ BEGIN EXECUTE 'DELETE FROM ' ||\n  (SELECT tombstones FROM cdc_targets "
+                    "WHERE target = 'target'::regclass);\nEND $do$"}}
+
+    def mark(self, kind, pos):
+        return {'kind': kind, 'what': kind, 'pos': pos, 'sql': "SELECT cdc_set_%s('target', %s)" % (
+            kind, 'NULL' if pos is None else self.literal(pos))}
+
+    # Calls
+
+    def call(self, eids, now):
+        r = self.rng
+        forms = []
+        for i in eids:
+            e = self.events[i]
+            if self.by_epoch and self.placed(i) is not None:
+                may = [0] * (e['pos'][0] == now['epoch']) + [1] * (e['pos'][0] != 0 or now['epoch'] == 0)
+                forms.append(r.choice(may))
+            else:
+                forms.append(r.randrange(len(e['forms'])))
+        more = self.lineage_argument(now)
+        if r.random() < 0.05:
+            more += ', expect_events => %d' % len(eids)
+        return {'e': eids, 'f': forms, 'dry': r.random() < 0.15, 'bump': r.random() < 0.15, 'with': more}
+
+    def lineage_argument(self, now):
+        if self.lineage and (not self.staging_attached or self.rng.random() < 0.3):
+            return ', lineage => ' + lit(now['lineage'])
+        return ''
+
+    def refused_call(self, eids, now):
+        c = self.call(eids, now)
+        if self.rng.random() < 0.5:
+            return dict(c, refused='22023', **{'with': '%s, expect_events => %d' % (
+                self.lineage_argument(now), len(eids) + 1)})
+        return dict(c, refused='55000', **{'with': ", lineage => 'another log'"})
 
     # What the machine reads
 
     def arguments(self):
         out = []
-        if self.layout.dead == 'time':
-            out.append("tombstone_column => 'deleted_at'")
         if self.mode == 'nulls':
-            out.append('ignore_nulls => true')
+            out.append(('ignore_nulls', 'true'))
         if self.mode in ('list', 'mark'):
-            out.append("unchanged_column => '__unchanged'")
+            out.append(('unchanged_column', "'__unchanged'"))
         if self.snap_arg:
-            out.append("snapshot_position => '%s'" % self.snap_arg)
+            out.append(('snapshot_position', lit(self.snap_arg)))
         if self.on_tie != 'error':
-            out.append("on_tie => '%s'" % self.on_tie)
+            out.append(('on_tie', lit(self.on_tie)))
+        if self.truncates and self.layout.op == 'integer':
+            out.append(('op_map', lit('{"7": "truncate"}')))
         if self.unav:
-            out.append("on_unavailable => '%s'" % self.unav)
+            out.append(('on_unavailable', lit(self.unav)))
         if self.decoys:
-            out.append("staging_filter => 'op::text IS DISTINCT FROM ''9'''")
+            out.append(('staging_filter', lit("op::text IS DISTINCT FROM '9'")))
         if self.keep:
-            out.append("on_same_position => 'keep'")
+            out.append(('on_same_position', "'keep'"))
         if self.consume:
-            out.append("consume => 'delete'")
+            out.append(('consume', "'delete'"))
+        return out
+
+    def attach(self, home, as_of=None, first=False):
+        """The statement that attaches the target in that home."""
+        L = self.layout
+        args = ["'target'"] + (["'staging'"] if self.staging_attached else [])
+        args += ['%s => %s' % a for a in self.arguments() if a[0] in self.recorded]
+        if home == 'row':
+            if L.dead == 'time' or self.how_row != 'tombstones':
+                args.append("tombstone_column => '%s'" % L.tomb)
+            if self.how_row != 'column':
+                args.append("tombstones => 'row'")
+        elif self.how_side:
+            args.append(self.how_side[2:])
+        if as_of:
+            args.append('as_of => ' + self.literal(as_of))
+        if first and self.lineage:
+            args.append('lineage => ' + lit(self.lineage))
+        if first and self.first_epoch is not None:
+            args.append('epoch => %d' % self.first_epoch)
+        return 'SELECT cdc_attach(%s);\n' % ', '.join(args)
+
+    def apply_call(self, home, staging='staging', rush=False):
+        args = ["'target'"]
+        if home == 'free' or self.staging_named or staging != 'staging':
+            args.append(lit(staging))
+        if home == 'free' and self.layout.dead == 'time':
+            args.append("tombstone_column => 'deleted_at'")
+        args += ['%s => %s' % a for a in self.arguments() if home == 'free' or a[0] not in self.recorded]
+        if rush and self.lineage:
+            args.append('lineage => ' + lit(self.lineage))
+        return 'SELECT * FROM cdc_apply(%s, dry_run => @dry@@with@)' % ', '.join(args)
+
+    def home(self, home, **how):
+        L = self.layout
+        target = L.target_ddl(home, self.bare and home != 'free')
+        out = {'name': home, 'schema': '%s_%s' % (L.name, home),
+               'bump': 'UPDATE target SET own = own + 1' + (' WHERE ' + L.is_live if home != 'side' else ''),
+               'reset': 'DROP VIEW IF EXISTS state; DROP TABLE IF EXISTS target;\n' + target,
+               'attach': '', 'marks': None, 'call': self.apply_call(home, **how)}
+        if home != 'free':
+            out['attach'] = self.attach(home, self.as_of_pos, first=True)
+            out['marks'] = ("SELECT jsonb_build_object('fence', fence::text, 'floor', floor::text) FROM cdc_targets "
+                            "WHERE target = 'target'::regclass")
+        out['attach'] += L.state_ddl(home)
         return out
 
     def to_load(self):
@@ -512,10 +884,8 @@ class History:
                 'events': events}
 
     def first_rows(self):
-        if not self.prefill:
-            return []
         L, out = self.layout, []
-        for (ka, kb), vals in sorted(self.initial.items()):
+        for (ka, kb), vals in sorted(self.first.items()):
             row = dict(vals, own=42)
             if row['doc'] is not None:
                 row['doc'] = json.loads(row['doc'])
@@ -528,10 +898,10 @@ class History:
     def source_rows(self):
         return [{'ka': k[0], 'kb': k[1], 'vals': v} for k, v in sorted(self.source.items())]
 
-    def to_play(self, plan, call):
+    def to_play(self, plan, homes=None, **how):
         faithful = plan['faithful'] and not self.wild_pairs
-        return {'call': call, 'consume': self.consume, 'decoys': self.decoys, 'first': self.first_rows(),
-                'bump': 'UPDATE target SET own = own + 1 WHERE ' + self.layout.is_live,
+        return {'homes': [self.home(h, **how) for h in homes or self.homes], 'consume': self.consume,
+                'decoys': self.decoys, 'first': self.first_rows(), 'as_of': self.as_of_pos,
                 'source': self.source_rows() if faithful else None,
-                'final': self.mode == 'full', 'commits': plan['commits'], 'caught': not plan['commits'],
-                'calls': plan['calls']}
+                'final': self.mode == 'full' and not plan['broken'], 'commits': plan['commits'],
+                'caught': not plan['commits'], 'calls': plan['calls']}

@@ -1,13 +1,14 @@
 /*
  * The machine of the law test: fills staging, makes the calls, and after every
- * call compares what the oracle said with what happened. A layout is a schema
- * with the tables target, staging, other_staging and the view state; law.play
- * finds it by search_path.
+ * call compares what the oracle said with what happened. A home is a schema with
+ * the tables target, staging, other_staging and the view state; the same calls
+ * are made in each home of a delivery, and all must do as the one oracle says.
  */
 
 -- Rows on which target and model disagree; values of dead rows are not compared.
-CREATE FUNCTION law.differences() RETURNS jsonb
-LANGUAGE plpgsql AS $$
+-- A row that a truncate killed is no row in a side home.
+CREATE FUNCTION law.differences(side boolean) RETURNS jsonb
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN (
     SELECT jsonb_agg(jsonb_build_object('key', ka || '|' || kb, 'expected', to_jsonb(m) - '{ka,kb}'::text[],
@@ -16,13 +17,17 @@ BEGIN
           FROM state) AS t
          FULL JOIN
          (SELECT ka, kb, live, law.print((SELECT kind FROM law.setting), pos) AS pos, vals, own
-          FROM law.model) AS m USING (ka, kb)
-    WHERE t IS DISTINCT FROM m);
+          FROM law.model WHERE NOT (killed AND side)) AS m USING (ka, kb)
+    WHERE t IS DISTINCT FROM m
+      AND NOT (t.live IS NULL AND EXISTS (SELECT FROM law.model l
+                                          WHERE (l.ka, l.kb) = (m.ka, m.kb) AND l.loose)));
 END
 $$;
 
 -- Rows on which the target at the end disagrees with the law and with the source.
-CREATE FUNCTION law.final_differences(eids integer[], first jsonb, source jsonb, OUT law jsonb, OUT origin jsonb)
+-- A dead key at or below the fence need not be remembered.
+CREATE FUNCTION law.final_differences(eids integer[], first jsonb, as_of numeric[], source jsonb,
+                                      OUT law jsonb, OUT origin jsonb)
 LANGUAGE plpgsql AS $$
 BEGIN
   IF eids IS NOT NULL THEN
@@ -30,10 +35,16 @@ BEGIN
                                         'actual', to_jsonb(t) - '{ka,kb}'::text[]))
     INTO law
     FROM (SELECT f.ka, f.kb, f.live, law.print(s.kind, f.pos) AS pos, f.vals
-          FROM law.final(eids, first) AS f, law.setting s) AS w
+          FROM law.final(eids, first, as_of) AS f, law.setting s
+          WHERE f.live OR s.fence IS NULL OR f.pos > s.fence) AS w
          LEFT JOIN
          (SELECT ka, kb, live, pos, CASE WHEN live THEN vals END AS vals FROM state) AS t USING (ka, kb)
     WHERE t IS DISTINCT FROM w;
+    SELECT coalesce(law || i.list, i.list, law)
+    INTO law
+    FROM (SELECT jsonb_agg(jsonb_build_object('key', w.ka || '|' || w.kb, 'expected', 'dead', 'actual', to_jsonb(t)))
+          FROM law.final(eids, first, as_of) AS w JOIN state t USING (ka, kb)
+          WHERE t.live AND NOT w.live) AS i (list);
   END IF;
   IF source IS NOT NULL THEN
     SELECT jsonb_agg(jsonb_build_object('key', ka || '|' || kb, 'expected', w.vals, 'actual', t.vals))
@@ -49,7 +60,9 @@ $$;
 CREATE PROCEDURE law.load(h jsonb)
 LANGUAGE plpgsql AS $$
 BEGIN
-  TRUNCATE law.event, law.form, law.setting;
+  DELETE FROM law.event;
+  DELETE FROM law.form;
+  DELETE FROM law.setting;
   INSERT INTO law.setting SELECT * FROM jsonb_populate_record(NULL::law.setting, h -> 'setting');
   INSERT INTO law.event
   SELECT r.* FROM jsonb_array_elements(h -> 'events') AS e, jsonb_populate_record(NULL::law.event, e) AS r;
@@ -60,140 +73,325 @@ BEGIN
 END
 $$;
 
-CREATE PROCEDURE law.begin_delivery(first jsonb)
-LANGUAGE plpgsql AS $$
-BEGIN
-  DELETE FROM target;
-  DELETE FROM staging;
-  DELETE FROM other_staging;
-  DELETE FROM law.model;
-  INSERT INTO target
-  SELECT r.* FROM jsonb_array_elements(first) AS f, jsonb_populate_record(NULL::target, f -> 'row') AS r;
-  INSERT INTO law.model
-  SELECT f ->> 'ka', f ->> 'kb', true, NULL, f -> 'vals', f -> 'row' ->> 'own' FROM jsonb_array_elements(first) AS f;
-END
-$$;
-
 CREATE FUNCTION law.int_array(j jsonb) RETURNS integer[]
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(array_agg(v::integer ORDER BY n), '{}') FROM jsonb_array_elements_text(j) WITH ORDINALITY AS t (v, n)
 $$;
 
+-- A position, if it is one.
+CREATE FUNCTION law.num_array(j jsonb) RETURNS numeric[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT array_agg(v::numeric ORDER BY n)
+  FROM jsonb_array_elements_text(CASE WHEN jsonb_typeof(j) = 'array' THEN j END) WITH ORDINALITY AS t (v, n)
+$$;
+
+CREATE FUNCTION law.code_array(j jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(j) = 'string' THEN ARRAY[j #>> '{}'] ELSE '{}' END
+$$;
+
+CREATE PROCEDURE law.enter(home jsonb)
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM set_config('search_path', quote_ident(home ->> 'schema') || ', public', false);
+END
+$$;
+
+-- Homes and model as they are before the first call of a delivery.
+CREATE PROCEDURE law.begin_delivery(d jsonb)
+LANGUAGE plpgsql AS $$
+DECLARE
+  home jsonb;
+BEGIN
+  FOR home IN SELECT jsonb_array_elements(d -> 'homes') LOOP
+    CALL law.enter(home);
+    EXECUTE home ->> 'reset';
+    INSERT INTO target
+    SELECT r.* FROM jsonb_array_elements(d -> 'first') AS f, jsonb_populate_record(NULL::target, f -> 'row') AS r;
+    EXECUTE home ->> 'attach';
+    DELETE FROM staging;
+    DELETE FROM other_staging;
+  END LOOP;
+  DELETE FROM law.model;
+  INSERT INTO law.model
+  SELECT f ->> 'ka', f ->> 'kb', true, NULL, f -> 'vals', f -> 'row' ->> 'own'
+  FROM jsonb_array_elements(d -> 'first') AS f;
+  UPDATE law.setting SET fence = NULL, floor = law.num_array(d -> 'as_of');
+END
+$$;
+
+-- Runs a statement that gives one row; with "caught" an error is an answer.
+CREATE FUNCTION law.attempt(statement text, caught boolean, OUT got jsonb, OUT code text, OUT message text)
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF caught THEN
+    BEGIN
+      EXECUTE statement INTO got;
+    EXCEPTION WHEN OTHERS THEN
+      GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+    END;
+  ELSE
+    EXECUTE statement INTO got;
+  END IF;
+END
+$$;
+
+CREATE FUNCTION law.run(statements text) RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE statements;
+  RETURN 'done';
+END
+$$;
+
+-- What is wrong in the home at hand between two calls; '{}' if nothing is.
+CREATE FUNCTION law.inspect(home jsonb) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+  wrong jsonb := '{}';
+  rows  jsonb := law.differences(home ->> 'name' = 'side');
+  marks jsonb;
+  want  jsonb;
+BEGIN
+  IF rows IS NOT NULL THEN
+    wrong := jsonb_build_object('rows', rows);
+  END IF;
+  IF home ->> 'marks' IS NOT NULL THEN
+    EXECUTE home ->> 'marks' INTO marks;
+    SELECT jsonb_build_object('fence', law.print(kind, fence), 'floor', law.print(kind, floor)) INTO want FROM law.setting;
+    IF marks IS DISTINCT FROM want THEN
+      wrong := wrong || jsonb_build_object('expected_marks', want, 'marks', marks);
+    END IF;
+  END IF;
+  RETURN wrong;
+END
+$$;
+
 /*
- * One delivery d: "call" (the statement, @dry@ standing for dry_run), "bump"
- * (an UPDATE of the target-only column), "consume", "decoys" (rows in staging that
- * are no events), "first" (rows that stand in the target before), "source" (the rows that the source holds at the end),
- * "final" (whether the law is checked at the end), "commits", "caught", "calls":
- * each "e" and "f" (events and their spellings), "dry", "bump". The result is
- * NULL or says what went wrong at the first call that went wrong; with "trace",
- * what the oracle expected of each call.
+ * What an owner does before a call: "kind" and "pos" for the model, "sql" (one
+ * text or one per home), "refused" (the SQLSTATE it must fail with), "max_rows",
+ * "value" (what it must give). A purge above "topmost", the greatest position
+ * that was delivered, must be refused unless "force".
+ */
+CREATE FUNCTION law.act(home jsonb, a jsonb, topmost numeric[]) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+  statement text := CASE jsonb_typeof(a -> 'sql') WHEN 'string' THEN a ->> 'sql' ELSE a -> 'sql' ->> (home ->> 'name') END;
+  refused   text[] := law.code_array(CASE jsonb_typeof(a -> 'refused') WHEN 'object'
+                                     THEN a -> 'refused' -> (home ->> 'name') ELSE a -> 'refused' END);
+  at        numeric[] := law.num_array(a -> 'pos');
+  want      text := a ->> 'value';
+  old       bigint;
+  done      record;
+BEGIN
+  IF a ->> 'kind' LIKE 'purge%' AND NOT coalesce((a ->> 'force')::boolean, false)
+     AND (topmost IS NULL OR at > topmost) THEN
+    refused := '{22023}';
+  END IF;
+  IF a ->> 'kind' LIKE 'purge%' THEN
+    -- the rows that are there
+    old := (SELECT count(*) FROM state t JOIN law.model m USING (ka, kb) WHERE NOT t.live AND m.pos <= at);
+    want := least(old, (a ->> 'max_rows')::bigint);
+  END IF;
+  SELECT * INTO done FROM law.attempt('SELECT to_jsonb(r) FROM (' || statement || ') AS r (v)', true);
+  IF done.code IS NOT NULL AND done.code = ANY (refused) THEN
+    RETURN jsonb_build_object('refused', done.code);
+  ELSIF done.code IS NOT NULL OR cardinality(refused) > 0 THEN
+    RETURN jsonb_build_object('act', a ->> 'kind', 'statement', statement, 'expected_error', refused,
+                              'error', done.code, 'message', done.message);
+  ELSIF want IS NOT NULL AND want IS DISTINCT FROM done.got ->> 'v' THEN
+    RETURN jsonb_build_object('act', a ->> 'kind', 'statement', statement, 'expected_value', want,
+                              'value', done.got ->> 'v');
+  ELSIF a ->> 'kind' LIKE 'purge%'
+        AND old - (done.got ->> 'v')::bigint
+            <> (SELECT count(*) FROM state t JOIN law.model m USING (ka, kb) WHERE NOT t.live AND m.pos <= at) THEN
+    RETURN jsonb_build_object('act', a ->> 'kind', 'statement', statement, 'tombstones_before', old,
+                              'said_to_be_removed', done.got ->> 'v');
+  END IF;
+  RETURN jsonb_build_object('want', want);
+END
+$$;
+
+/*
+ * One delivery d: "homes" (each "name", "schema", "reset" and "attach" (what
+ * makes the target anew, around its first rows), "call" (the statement, @dry@
+ * standing for dry_run, @with@ for more arguments), "bump" (an UPDATE of the
+ * target-only column), "marks" (the query for fence and floor)), "consume",
+ * "decoys" (rows in staging that are no events), "first" (rows that stand in the
+ * target before), "as_of" (the floor it is attached with), "source" (the rows
+ * that the source holds at the end), "final" (whether the law is checked at the
+ * end), "commits", "caught", "calls": each "e" and "f" (events and their
+ * spellings), "dry", "bump", "with", "refused" (the SQLSTATE it must fail with),
+ * "acts" (see law.act). The result is NULL or says what went wrong at the first
+ * call that went wrong; with "trace", what the oracle expected of each call.
  */
 CREATE PROCEDURE law.play(d jsonb, INOUT result jsonb)
 LANGUAGE plpgsql AS $$
 DECLARE
   commits  boolean := (d ->> 'commits')::boolean;
   consumes boolean := (d ->> 'consume')::boolean;
+  decoys   integer := (d ->> 'decoys')::integer;
+  homes    jsonb := d -> 'homes';
   trace    jsonb := '[]';
+  home     jsonb;
+  side     boolean;
   c        jsonb;
+  a        jsonb;
+  acts     jsonb;
   n        integer := 0;
   eids     integer[];
   forms    integer[];
   want     record;
-  got      jsonb;
-  code     text;
-  message  text;
+  got      record;
   wrong    jsonb;
+  answer   jsonb;
   before   jsonb;
   written  text[];
+  expected text[];
   left_over bigint;
   seen     integer[] := '{}';
+  topmost  numeric[];
   verdict  record;
 BEGIN
   result := NULL;
-  CALL law.begin_delivery(d -> 'first');
+  CALL law.begin_delivery(d);
   IF commits THEN COMMIT; END IF;
   WHILE n < jsonb_array_length(d -> 'calls') LOOP
     c := d -> 'calls' -> n;
     n := n + 1;
     eids := law.int_array(c -> 'e');
     forms := law.int_array(c -> 'f');
-    IF (c ->> 'bump')::boolean THEN
-      EXECUTE d ->> 'bump';
-      UPDATE law.model SET own = own::integer + 1 WHERE live;
-    END IF;
-    DELETE FROM staging;
-    INSERT INTO staging
-    SELECT r.*
-    FROM unnest(eids, forms) WITH ORDINALITY AS i (eid, form, seq) JOIN law.form f USING (eid, form),
-         jsonb_populate_record(NULL::staging, f.row) AS r
-    ORDER BY i.seq;
-    -- rows that the filter leaves out; read, they would be an error
-    INSERT INTO staging (op) SELECT '9' FROM generate_series(1, (d ->> 'decoys')::integer);
-    before := (SELECT jsonb_object_agg(ka || '|' || kb, version) FROM state);
-    IF commits THEN COMMIT; END IF;
-    SELECT * INTO want FROM law.judge(eids, forms);
     wrong := '{}';
-    FOR run IN (CASE WHEN (c ->> 'dry')::boolean THEN 0 ELSE 1 END) .. 1 LOOP
-      code := NULL; message := NULL; got := NULL;
-      IF cardinality(want.errors) > 0 OR (d ->> 'caught')::boolean THEN
-        BEGIN
-          EXECUTE 'SELECT to_jsonb(r) FROM (' || replace(d ->> 'call', '@dry@', (run = 0)::text) || ') AS r' INTO got;
-        EXCEPTION WHEN OTHERS THEN
-          GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
-        END;
-      ELSE
-        EXECUTE 'SELECT to_jsonb(r) FROM (' || replace(d ->> 'call', '@dry@', (run = 0)::text) || ') AS r' INTO got;
+    acts := '[]';
+    SELECT NULL::jsonb AS counts, '{}'::text[] AS errors INTO want;
+    -- between the calls
+    FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+      CALL law.enter(homes -> h);
+      DELETE FROM staging;
+    END LOOP;
+    FOR i IN 0 .. coalesce(jsonb_array_length(c -> 'acts'), 0) - 1 LOOP
+      a := c -> 'acts' -> i;
+      FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+        home := homes -> h;
+        CALL law.enter(home);
+        answer := law.act(home, a, topmost);
+        IF answer ? 'act' THEN
+          wrong := answer || jsonb_build_object('home', home -> 'name');
+          EXIT;
+        END IF;
+      END LOOP;
+      EXIT WHEN wrong <> '{}';
+      acts := acts || answer;
+      IF NOT answer ? 'refused' THEN
+        CALL law.owner_act(a ->> 'kind', law.num_array(a -> 'pos'));
       END IF;
-      IF code IS NOT NULL AND code = ANY (want.errors) THEN
-        NULL;
-      ELSIF code IS NOT NULL OR cardinality(want.errors) > 0 THEN
-        wrong := wrong || jsonb_build_object('expected_error', want.errors, 'error', code, 'message', message,
-                                             'expected', want.counts, 'actual', got - 'low_position' - 'high_position');
-      ELSIF NOT got @> (want.counts || '{"skipped": false}') THEN
-        wrong := wrong || jsonb_build_object('expected', want.counts, 'actual', got - 'low_position' - 'high_position');
+      FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+        home := homes -> h;
+        CALL law.enter(home);
+        answer := law.inspect(home);
+        IF answer <> '{}' THEN
+          wrong := answer || jsonb_build_object('act', a ->> 'kind', 'statement', a -> 'sql', 'home', home -> 'name');
+          EXIT;
+        END IF;
+      END LOOP;
+      EXIT WHEN wrong <> '{}';
+    END LOOP;
+    IF wrong = '{}' THEN
+      IF (c ->> 'bump')::boolean THEN
+        FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+          CALL law.enter(homes -> h);
+          EXECUTE homes -> h ->> 'bump';
+        END LOOP;
+        UPDATE law.model SET own = own::integer + 1 WHERE live;
       END IF;
-      written := (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM state
-                  WHERE version IS DISTINCT FROM before ->> (ka || '|' || kb));
-      IF written IS DISTINCT FROM (CASE WHEN run = 0 THEN '{}' ELSE want.written END) THEN
-        wrong := wrong || jsonb_build_object('expected_written', CASE WHEN run = 0 THEN '{}' ELSE want.written END,
-                                             'written', written);
-      END IF;
-      left_over := (SELECT count(*) FROM staging);
-      IF left_over <> (CASE WHEN run = 1 AND consumes AND cardinality(want.errors) = 0 THEN 0
-                            ELSE cardinality(eids) END) + (d ->> 'decoys')::integer THEN
-        wrong := wrong || jsonb_build_object('staging_rows_left', left_over);
-      END IF;
-      IF wrong <> '{}' THEN
-        wrong := wrong || jsonb_build_object('dry_run', run = 0);
-        EXIT;
+      SELECT * INTO want FROM law.judge(eids, forms, law.code_array(c -> 'refused'));
+    END IF;
+    -- the call, in each home
+    FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+      EXIT WHEN wrong <> '{}';
+      home := homes -> h;
+      side := home ->> 'name' = 'side';
+      CALL law.enter(home);
+      INSERT INTO staging
+      SELECT r.*
+      FROM unnest(eids, forms) WITH ORDINALITY AS i (eid, form, seq) JOIN law.form f USING (eid, form),
+           jsonb_populate_record(NULL::staging, f.row) AS r
+      ORDER BY i.seq;
+      -- rows that the filter leaves out; read, they would be an error
+      INSERT INTO staging (op) SELECT '9' FROM generate_series(1, decoys);
+      before := (SELECT jsonb_object_agg(ka || '|' || kb, version) FROM state);
+      IF commits THEN COMMIT; END IF;
+      FOR run IN (CASE WHEN (c ->> 'dry')::boolean THEN 0 ELSE 1 END) .. 1 LOOP
+        SELECT * INTO got FROM law.attempt(
+          'SELECT to_jsonb(r) FROM (' || replace(replace(home ->> 'call', '@dry@', (run = 0)::text),
+                                                 '@with@', coalesce(c ->> 'with', '')) || ') AS r',
+          cardinality(want.errors) > 0 OR (d ->> 'caught')::boolean);
+        IF got.code IS NOT NULL AND got.code = ANY (want.errors) THEN
+          NULL;
+        ELSIF got.code IS NOT NULL OR cardinality(want.errors) > 0 THEN
+          wrong := wrong || jsonb_build_object('expected_error', want.errors, 'error', got.code, 'message', got.message,
+                                               'expected', want.counts, 'actual', got.got - 'low_position' - 'high_position');
+        ELSIF NOT got.got @> (want.counts || '{"skipped": false}') THEN
+          wrong := wrong || jsonb_build_object('expected', want.counts, 'actual', got.got - 'low_position' - 'high_position');
+        END IF;
+        written := (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM state
+                    WHERE version IS DISTINCT FROM before ->> (ka || '|' || kb));
+        expected := CASE WHEN run = 0 THEN '{}' WHEN side THEN want.written
+                         ELSE (SELECT coalesce(array_agg(k ORDER BY k), '{}') FROM unnest(want.written || want.killed) AS k) END;
+        IF NOT (written @> expected AND expected @> written) THEN
+          wrong := wrong || jsonb_build_object('expected_written', expected, 'written', written);
+        END IF;
+        left_over := (SELECT count(*) FROM staging);
+        IF left_over <> (CASE WHEN run = 1 AND consumes AND cardinality(want.errors) = 0 THEN 0
+                              ELSE cardinality(eids) END) + decoys THEN
+          wrong := wrong || jsonb_build_object('staging_rows_left', left_over);
+        END IF;
+        IF wrong <> '{}' THEN
+          wrong := wrong || jsonb_build_object('dry_run', run = 0, 'home', home -> 'name');
+          EXIT;
+        END IF;
+      END LOOP;
+      IF wrong -> 'dry_run' IS DISTINCT FROM 'true' THEN
+        answer := law.inspect(home);
+        IF answer <> '{}' THEN
+          wrong := wrong || answer || jsonb_build_object('home', home -> 'name');
+        END IF;
       END IF;
     END LOOP;
-    IF wrong -> 'dry_run' IS DISTINCT FROM 'true' THEN
-      got := law.differences();
-      IF got IS NOT NULL THEN
-        wrong := wrong || jsonb_build_object('rows', got);
-      END IF;
-    END IF;
     IF (d ->> 'trace')::boolean THEN
       trace := trace || jsonb_build_object(
-        'counts', want.counts, 'errors', want.errors,
+        'counts', want.counts, 'errors', want.errors, 'acts', acts,
+        'marks', (SELECT jsonb_build_object('fence', law.print(kind, fence), 'floor', law.print(kind, floor))
+                  FROM law.setting),
         'state', (SELECT coalesce(jsonb_agg(jsonb_build_object(
                     'ka', ka, 'kb', kb, 'live', live, 'pos', law.print((SELECT kind FROM law.setting), pos),
-                    'vals', vals, 'own', own) ORDER BY ka, kb), '[]') FROM law.model));
+                    'vals', vals, 'own', own, 'killed', killed, 'loose', loose) ORDER BY ka, kb), '[]') FROM law.model));
     END IF;
     IF wrong <> '{}' THEN
       result := jsonb_build_object('call', n) || wrong;
       IF (d ->> 'trace')::boolean THEN result := result || jsonb_build_object('trace', trace); END IF;
       RETURN;
     END IF;
-    IF cardinality(want.errors) = 0 THEN seen := seen || eids; END IF;
+    IF cardinality(want.errors) = 0 THEN
+      seen := seen || eids;
+      SELECT max(e.pos) INTO topmost
+      FROM (SELECT topmost UNION ALL SELECT e.pos FROM law.event e JOIN law.form f USING (eid)
+            WHERE eid = ANY (eids) AND form = 0
+              AND law.class(f.op, e.ka, e.kb, e.pos, e.vals) NOT IN ('snapshot', 'ignored')) AS e (pos);
+    END IF;
     IF commits THEN COMMIT; END IF;
   END LOOP;
-  SELECT * INTO verdict FROM law.final_differences(CASE WHEN (d ->> 'final')::boolean THEN seen END, d -> 'first',
-                                             nullif(d -> 'source', 'null'));
-  IF verdict.law IS NOT NULL OR verdict.origin IS NOT NULL THEN
-    result := jsonb_build_object('call', n, 'against_the_law', verdict.law, 'against_the_source', verdict.origin);
-  END IF;
+  FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
+    home := homes -> h;
+    CALL law.enter(home);
+    SELECT * INTO verdict FROM law.final_differences(CASE WHEN (d ->> 'final')::boolean THEN seen END, d -> 'first',
+                                                     law.num_array(d -> 'as_of'), nullif(d -> 'source', 'null'));
+    IF verdict.law IS NOT NULL OR verdict.origin IS NOT NULL THEN
+      result := jsonb_build_object('call', n, 'home', home -> 'name',
+                                   'against_the_law', verdict.law, 'against_the_source', verdict.origin);
+      EXIT;
+    END IF;
+  END LOOP;
   IF (d ->> 'trace')::boolean THEN result := coalesce(result, '{}') || jsonb_build_object('trace', trace); END IF;
 END
 $$;
@@ -205,6 +403,7 @@ $$;
 CREATE PROCEDURE law.rush(d jsonb, staging_name text, INOUT result jsonb)
 LANGUAGE plpgsql AS $$
 DECLARE
+  home  jsonb := d -> 'homes' -> 0;
   n     integer := 0;
   c     jsonb;
   got   jsonb;
@@ -213,6 +412,7 @@ DECLARE
   total bigint;
 BEGIN
   result := NULL;
+  CALL law.enter(home);
   WHILE n < jsonb_array_length(d -> 'calls') LOOP
     c := d -> 'calls' -> n;
     n := n + 1;
@@ -224,7 +424,8 @@ BEGIN
            jsonb_populate_record(NULL::%1$I, f.row) AS r
       ORDER BY i.seq', staging_name) USING eids, forms;
     COMMIT;
-    EXECUTE 'SELECT to_jsonb(r) FROM (' || replace(d ->> 'call', '@dry@', 'false') || ') AS r' INTO got;
+    EXECUTE 'SELECT to_jsonb(r) FROM (' || replace(replace(home ->> 'call', '@dry@', 'false'), '@with@', '')
+            || ') AS r' INTO got;
     COMMIT;
     total := (SELECT sum((got ->> k)::bigint)
               FROM unnest('{inserted,updated,deleted,stale,duplicate,superseded,fenced,ignored,truncated}'::text[]) AS k);
@@ -240,11 +441,16 @@ $$;
 CREATE FUNCTION law.after_rush(d jsonb) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-  f record;
+  eids    integer[] := law.int_array(d -> 'all');
+  verdict record;
 BEGIN
-  SELECT * INTO f FROM law.final_differences(law.int_array(d -> 'all'), d -> 'first', nullif(d -> 'source', 'null'));
-  IF f.law IS NOT NULL OR f.origin IS NOT NULL THEN
-    RETURN jsonb_build_object('against_the_law', f.law, 'against_the_source', f.origin);
+  CALL law.enter(d -> 'homes' -> 0);
+  UPDATE law.setting SET fence = (SELECT max(e.pos) FROM law.event e JOIN law.form f USING (eid)
+                                  WHERE eid = ANY (eids) AND law.class(f.op, e.ka, e.kb, e.pos, e.vals) = 'truncate');
+  SELECT * INTO verdict FROM law.final_differences(eids, d -> 'first', law.num_array(d -> 'as_of'),
+                                             nullif(d -> 'source', 'null'));
+  IF verdict.law IS NOT NULL OR verdict.origin IS NOT NULL THEN
+    RETURN jsonb_build_object('against_the_law', verdict.law, 'against_the_source', verdict.origin);
   END IF;
   RETURN NULL;
 END

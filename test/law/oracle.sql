@@ -17,8 +17,8 @@ CREATE UNLOGGED TABLE law.setting (
   unav     text,       -- 'error' or 'null': an unchanged value found nowhere
   nulls    boolean,    -- a NULL means "no change": found nowhere, the default
   defaults jsonb,      -- column defaults of the target
-  fence    numeric[],
-  floor    numeric[]
+  fence    numeric[],  -- a dead key is known dead up to here
+  floor    numeric[]   -- every key is decided up to here
 );
 
 -- The events of a history. "gone" lists the columns an event does not carry.
@@ -46,6 +46,8 @@ CREATE UNLOGGED TABLE law.model (
   pos  numeric[],
   vals jsonb,
   own  text,           -- a column that only the target has
+  killed boolean NOT NULL DEFAULT false, -- dead by a truncate: in the row home a row, in the side home nothing
+  loose  boolean NOT NULL DEFAULT false, -- a tombstone that a purge may have taken already
   PRIMARY KEY (ka, kb)
 );
 
@@ -56,6 +58,7 @@ FROM (VALUES ('upsert',     '{c,i,insert,create,u,update,upsert,+i,+u,update_aft
              ('snapshot',   '{r,read,snapshot}'),
              ('delete',     '{d,delete,-d,1}'),
              ('retraction', '{-u,update_before,3}'),
+             ('truncate',   '{t,truncate,7}'),   -- 7 by op_map, where op is an integer
              ('ignored',    '{m,message,begin,commit}')) AS t (class, ops),
      unnest(ops) AS op;
 
@@ -84,11 +87,15 @@ $$;
 /*
  * One call: the events in "eids" (each spelled as "forms" says) meet the model.
  * Gives the counts, the SQLSTATEs one of which the call must fail with (none:
- * it must succeed) and the keys that are written, and moves the model on.
+ * it must succeed), the keys that are written and those that a truncate kills
+ * and nothing else writes, and moves the model on. A call that is refused for
+ * another reason has its SQLSTATE in "refusals".
  */
-CREATE FUNCTION law.judge(eids integer[], forms integer[],
-                          OUT counts jsonb, OUT errors text[], OUT written text[])
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION law.judge(eids integer[], forms integer[], refusals text[],
+                          OUT counts jsonb, OUT errors text[], OUT written text[], OUT killed text[])
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  swept numeric[];
 BEGIN
   WITH RECURSIVE
   -- The rows of the call, each with what its op means and the position it is weighed by.
@@ -109,8 +116,27 @@ BEGIN
   ),
   refused AS (
     SELECT '22023' AS code FROM item WHERE class = 'unknown'
-    UNION SELECT '23502' FROM item WHERE class <> 'ignored' AND num_nulls(ka, kb) > 0
-    UNION SELECT '23502' FROM item WHERE class IN ('upsert', 'delete', 'retraction') AND pos IS NULL
+    UNION SELECT '23502' FROM item WHERE class NOT IN ('ignored', 'truncate') AND num_nulls(ka, kb) > 0
+    UNION SELECT '23502' FROM item WHERE class IN ('upsert', 'delete', 'retraction', 'truncate') AND pos IS NULL
+    UNION SELECT unnest(refusals)
+  ),
+  -- The greatest truncate, unless fence or floor has gone past it.
+  sweep AS MATERIALIZED (
+    SELECT t.pos, t.pos > coalesce(s.fence, '{-1}') AND t.pos > coalesce(s.floor, '{-1}') AS effective
+    FROM (SELECT max(i.pos) AS pos FROM item i WHERE i.class = 'truncate') AS t, law.setting s
+    WHERE t.pos IS NOT NULL
+  ),
+  -- The model as the truncate leaves it, with the fence raised.
+  bound AS MATERIALIZED (
+    SELECT coalesce((SELECT w.pos FROM sweep w WHERE w.effective), s.fence) AS fence, s.floor,
+           (SELECT w.pos FROM sweep w WHERE w.effective) AS swept
+    FROM law.setting s
+  ),
+  stored AS MATERIALIZED (
+    SELECT m.ka, m.kb, m.live AND NOT k.kill AS live, CASE WHEN k.kill THEN b.swept ELSE m.pos END AS pos,
+           m.vals, m.own, k.kill
+    FROM law.model m, bound b,
+         LATERAL (SELECT m.live AND b.swept IS NOT NULL AND (m.pos IS NULL OR m.pos <= b.swept)) AS k (kill)
   ),
   -- What speaks for each key: its events, and a delete for each key left behind.
   voice AS MATERIALIZED (
@@ -122,7 +148,8 @@ BEGIN
           FROM item WHERE class NOT IN ('ignored', 'unknown')
           UNION ALL
           SELECT seq, true, fa, fb, pos, 'delete', 2
-          FROM item WHERE moved AND class NOT IN ('ignored', 'unknown')) AS v
+          FROM item WHERE moved AND class NOT IN ('ignored', 'unknown')) AS v, bound b
+    WHERE v.class <> 'truncate' AND (b.swept IS NULL OR v.pos > b.swept)
   ),
   ranked AS (
     SELECT v.*, row_number() OVER (PARTITION BY ka, kb ORDER BY ord DESC, rank DESC, implied, seq) = 1 AS wins
@@ -130,7 +157,7 @@ BEGIN
   ),
   -- The truth table.
   verdict AS MATERIALIZED (
-    SELECT w.*, m.live,
+    SELECT w.*,
            CASE WHEN w.pos IS NULL AND s.floor IS NOT NULL OR w.pos <= s.floor THEN 'stale'
                 WHEN m.live IS NOT TRUE
                      AND (w.pos IS NULL AND s.fence IS NOT NULL OR w.pos <= s.fence) THEN 'fenced'
@@ -143,7 +170,7 @@ BEGIN
                 WHEN w.pos = m.pos AND w.class = 'upsert' AND NOT m.live THEN 'inserted'
                 WHEN w.pos = m.pos THEN 'duplicate'
                 ELSE 'stale' END AS outcome
-    FROM law.setting s, ranked w LEFT JOIN law.model m ON (m.ka, m.kb) = (w.ka, w.kb)
+    FROM bound s, ranked w LEFT JOIN stored m ON (m.ka, m.kb) = (w.ka, w.kb)
     WHERE w.wins
   ),
   tie AS (
@@ -161,6 +188,8 @@ BEGIN
   -- Values that the winner does not carry: back through the key's older events
   -- in the call, through a move to the old key's below that position, at the
   -- end the stored row; an old key's row that is newer than the move is another.
+  -- What fence and floor decide is not looked at: there the key was dead, or the
+  -- stored row already is what came of it.
   walk AS (
     SELECT w.seq, col, i.fa AS ka, i.fb AS kb, w.ord, CASE WHEN i.moved THEN 0 ELSE w.rank END AS rank,
            CASE WHEN i.moved THEN w.ord END AS moved_at, false AS over, false AS found, NULL::text AS val
@@ -174,11 +203,13 @@ BEGIN
                 ELSE y.class NOT IN ('delete', 'retraction') AND w.col <> ALL (y.gone) END,
            CASE WHEN y.seq IS NULL THEN m.vals ->> w.col ELSE y.vals ->> w.col END
     FROM walk w
-         LEFT JOIN law.model m ON (m.ka, m.kb) = (w.ka, w.kb)
+         LEFT JOIN stored m ON (m.ka, m.kb) = (w.ka, w.kb)
          LEFT JOIN LATERAL (
            SELECT v.seq, v.class, v.ord, v.rank, i.vals, i.gone, i.moved, i.fa, i.fb
-           FROM voice v JOIN item i USING (seq)
+           FROM voice v JOIN item i USING (seq), bound b
            WHERE (v.ka, v.kb) = (w.ka, w.kb)
+             AND (b.floor IS NULL OR v.pos > b.floor)
+             AND (m.live IS TRUE OR b.fence IS NULL OR v.pos > b.fence)
              AND (v.ord, v.rank) < (w.ord, w.rank)
              -- a before image beside its after image is no delete
              AND NOT (v.class = 'retraction' AND v.beside_upsert)
@@ -204,13 +235,22 @@ BEGIN
     INSERT INTO law.model AS m (ka, kb, live, pos, vals, own)
     SELECT v.ka, v.kb, v.outcome <> 'deleted', v.pos,
            CASE WHEN v.outcome <> 'deleted' THEN i.vals || coalesce(f.vals, '{}') END,
-           CASE WHEN v.outcome <> 'deleted' THEN s.defaults ->> 'own' END
-    FROM verdict v JOIN item i USING (seq) LEFT JOIN filled f USING (seq), law.setting s
+           CASE WHEN v.outcome = 'updated' THEN o.own WHEN v.outcome = 'inserted' THEN s.defaults ->> 'own' END
+    FROM verdict v JOIN item i USING (seq) LEFT JOIN filled f USING (seq)
+         LEFT JOIN stored o ON (o.ka, o.kb) = (v.ka, v.kb), law.setting s
     WHERE v.outcome IN ('inserted', 'updated', 'deleted') AND NOT EXISTS (SELECT FROM fault)
     ON CONFLICT (ka, kb) DO UPDATE
-    SET live = excluded.live, pos = excluded.pos, vals = excluded.vals,
-        own = CASE WHEN m.live AND excluded.live THEN m.own ELSE excluded.own END
+    SET live = excluded.live, pos = excluded.pos, vals = excluded.vals, own = excluded.own,
+        killed = false, loose = false
     RETURNING ka, kb
+  ),
+  kill AS (
+    UPDATE law.model m SET live = false, pos = o.pos, vals = NULL, own = NULL, killed = true
+    FROM stored o
+    WHERE o.kill AND (o.ka, o.kb) = (m.ka, m.kb) AND NOT EXISTS (SELECT FROM fault)
+      AND NOT EXISTS (SELECT FROM verdict v
+                      WHERE (v.ka, v.kb) = (m.ka, m.kb) AND v.outcome IN ('inserted', 'updated', 'deleted'))
+    RETURNING m.ka, m.kb
   ),
   outcome AS (
     SELECT CASE WHEN r.wins THEN v.outcome ELSE 'superseded' END AS outcome
@@ -218,6 +258,14 @@ BEGIN
     WHERE NOT r.implied
     UNION ALL
     SELECT 'ignored' FROM item WHERE class = 'ignored'
+    UNION ALL
+    SELECT 'superseded' FROM item i, bound b
+    WHERE i.class NOT IN ('ignored', 'unknown', 'truncate') AND (i.pos <= b.swept OR i.pos IS NULL AND b.swept IS NOT NULL)
+    UNION ALL
+    -- a truncate that comes too late supersedes nothing, no other truncate either
+    SELECT CASE WHEN NOT w.effective THEN 'stale'
+                WHEN row_number() OVER (ORDER BY i.pos DESC) > 1 THEN 'superseded' ELSE 'truncated' END
+    FROM item i, sweep w WHERE i.class = 'truncate'
   )
   SELECT (SELECT jsonb_build_object(
                    'events', count(*),
@@ -229,23 +277,50 @@ BEGIN
                    'superseded', count(*) FILTER (WHERE outcome = 'superseded'),
                    'fenced', count(*) FILTER (WHERE outcome = 'fenced'),
                    'ignored', count(*) FILTER (WHERE outcome = 'ignored'),
-                   'truncated', 0)
+                   'truncated', count(*) FILTER (WHERE outcome = 'truncated'))
           FROM outcome),
          (SELECT coalesce(array_agg(code), '{}') FROM fault),
-         (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM write)
-  INTO counts, errors, written;
+         (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM write),
+         (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM kill),
+         (SELECT b.swept FROM bound b WHERE NOT EXISTS (SELECT FROM fault))
+  INTO counts, errors, written, killed, swept;
+  IF swept IS NOT NULL THEN
+    UPDATE law.setting SET fence = swept;
+  END IF;
+END
+$$;
+
+-- What an owner does between calls, to the model.
+CREATE PROCEDURE law.owner_act(kind text, pos numeric[])
+LANGUAGE plpgsql AS $$
+BEGIN
+  CASE kind
+    WHEN 'fence' THEN UPDATE law.setting SET fence = owner_act.pos;
+    WHEN 'floor' THEN UPDATE law.setting SET floor = owner_act.pos;
+    WHEN 'as_of' THEN UPDATE law.setting SET floor = greatest(floor, owner_act.pos);
+    WHEN 'purge' THEN
+      UPDATE law.setting SET fence = greatest(fence, owner_act.pos);
+      DELETE FROM law.model m WHERE NOT m.live AND m.pos <= owner_act.pos;
+    WHEN 'purge some' THEN
+      UPDATE law.setting SET fence = greatest(fence, owner_act.pos);
+      UPDATE law.model m SET loose = true WHERE NOT m.live AND m.pos <= owner_act.pos;
+    WHEN 'forget' THEN DELETE FROM law.model m WHERE NOT m.live;
+    WHEN 'none' THEN NULL;
+  END CASE;
 END
 $$;
 
 /*
- * All calls together: for each key the change with the greatest position wins.
- * Rows that stood in the target before ("first") have no position. A key whose
- * greatest position is shared by changes that differ is left out: which of them
- * stands is not the law's affair. For events that carry every value.
+ * All calls together: for each key the change with the greatest position wins,
+ * and nothing at or below the greatest truncate counts. Rows that stood in the
+ * target before ("first") have no position, but all up to "as_of" is in them. A
+ * key whose greatest position is shared by changes that differ is left out:
+ * which of them stands is not the law's affair. For events that carry every
+ * value.
  */
-CREATE FUNCTION law.final(eids integer[], first jsonb)
+CREATE FUNCTION law.final(eids integer[], first jsonb, as_of numeric[])
 RETURNS TABLE (ka text, kb text, live boolean, pos numeric[], vals jsonb)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN QUERY
   WITH item AS (
@@ -260,15 +335,28 @@ BEGIN
          LATERAL (SELECT law.class(f.op, e.ka, e.kb, e.pos, e.vals)) AS c (class)
     WHERE c.class <> 'ignored'
   ),
-  voice AS (
+  told AS (
     SELECT i.ka, i.kb, i.pos, i.class IN ('upsert', 'snapshot') AS live, i.class = 'retraction' AS yields,
-           CASE WHEN i.class IN ('upsert', 'snapshot') THEN i.vals END AS vals
+           CASE WHEN i.class IN ('upsert', 'snapshot') THEN i.vals END AS vals, false AS old
     FROM item i
+    WHERE i.class <> 'truncate'
     UNION ALL
-    SELECT i.oa, i.ob, i.pos, false, true, NULL FROM item i
+    SELECT i.oa, i.ob, i.pos, false, true, NULL, false FROM item i
     WHERE i.oa IS NOT NULL AND (i.oa, i.ob) IS DISTINCT FROM (i.ka, i.kb)
     UNION ALL
-    SELECT r ->> 'ka', r ->> 'kb', NULL, true, false, r -> 'vals' FROM jsonb_array_elements(first) AS r
+    SELECT r ->> 'ka', r ->> 'kb', NULL, true, false, r -> 'vals', true FROM jsonb_array_elements(first) AS r
+  ),
+  sweep AS (
+    SELECT max(i.pos) AS pos FROM item i WHERE i.class = 'truncate' AND (as_of IS NULL OR i.pos > as_of)
+  ),
+  voice AS (
+    SELECT v.ka, v.kb, v.pos, v.live, v.yields, v.vals
+    FROM told v, sweep w
+    WHERE (v.old OR as_of IS NULL OR v.pos > as_of) AND (w.pos IS NULL OR v.pos > w.pos)
+    UNION ALL
+    -- known to be dead by the truncate, if by nothing else
+    SELECT DISTINCT v.ka, v.kb, '{-1}'::numeric[], false, false, NULL::jsonb
+    FROM told v, sweep w WHERE v.pos IS NULL AND w.pos IS NOT NULL OR v.pos <= w.pos
   ),
   top AS (
     SELECT v.*, rank() OVER (PARTITION BY v.ka, v.kb ORDER BY coalesce(v.pos, '{-1}') DESC) AS r,

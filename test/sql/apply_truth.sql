@@ -1,5 +1,6 @@
 -- The truth table: every kind of event against every stored state, in every
--- home of the tombstone and for both kinds of position, as data.
+-- home of the tombstone, for both kinds of position, and with every place that
+-- fence and floor can have, as data.
 \getenv testdir PG_ABS_SRCDIR
 \set ECHO none
 CREATE SCHEMA apply_truth;
@@ -105,11 +106,15 @@ INSERT INTO scale VALUES
 
 /*
  * A home lays out a key and tells how it stands.  target is the name to apply
- * to, put a statement that stores ($1 value, $2 position, $3 live), look a
- * query for one line of text: absent, or live or dead with position, and the
- * value of a live row.
+ * to, staging the events' (event_staging, or a view of it), clear what is
+ * emptied before each cell, put a statement that stores ($1 value, $2
+ * position, $3 live), look a query for one line of text: absent, or live or
+ * dead with position, and the value of a live row.  lacks is a state that the
+ * home cannot have; scales are those of its positions (NULL: all).
  */
-CREATE TABLE home (home text PRIMARY KEY, target text, args text, put text, look text);
+CREATE TABLE home (home text PRIMARY KEY, target text, args text, put text, look text,
+	staging text DEFAULT 'event_staging', clear text, lacks text, scales text[], attached boolean DEFAULT false);
+CREATE TABLE event_staging (k int, v text, op text, source_position cdc_position);
 
 CREATE TABLE in_row (k int PRIMARY KEY, v text, source_position cdc_position, deleted boolean NOT NULL DEFAULT false);
 INSERT INTO home VALUES ('row, boolean', 'in_row', NULL,
@@ -127,21 +132,101 @@ INSERT INTO home VALUES ('row, time', 'in_row_time', 'tombstone_column => ''dele
 	'INSERT INTO in_row_time VALUES (1, $1, $2, CASE WHEN $3 THEN NULL ELSE timestamptz ''2001-01-01 UTC'' END)',
 	'SELECT CASE WHEN deleted_at IS NOT NULL THEN ''dead '' ELSE ''live '' || v || '' '' END || coalesce(source_position::text, ''without'') FROM in_row_time WHERE k = 1');
 
-CREATE TABLE event_staging (k int, v text, op text, source_position cdc_position);
+-- attached, each to one log: a row that has the flag, and one whose tombstones
+-- are kept beside it
+CREATE TABLE attached_row (k int PRIMARY KEY, v text);
+CREATE TABLE attached_row_n (k int PRIMARY KEY, v text);
+CREATE TABLE in_table (k int PRIMARY KEY, v text);
+CREATE TABLE in_table_n (k int PRIMARY KEY, v text);
+SELECT cdc_attach(t, 'event_staging', tombstones => 'row') FROM unnest('{attached_row,attached_row_n}'::regclass[]) t;
+SELECT cdc_attach(t, 'event_staging') FROM unnest('{in_table,in_table_n}'::regclass[]) t;
+CREATE FUNCTION put(target text, v text, at cdc_position, live boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF live THEN
+		EXECUTE format('INSERT INTO %s (k, v, source_position) VALUES (1, $1, $2)', target) USING v, at;
+	ELSE
+		EXECUTE format('INSERT INTO %s_tombstones (k, source_position, deleted_at) VALUES (1, $1, now())', target) USING at;
+	END IF;
+END $$;
+INSERT INTO home (home, target, put, look, clear, lacks, scales, attached)
+SELECT format('row, attached (%s)', kind), target,
+	format('INSERT INTO %s (k, v, source_position, deleted) VALUES (1, $1, $2, NOT $3)', target),
+	format('SELECT CASE WHEN deleted THEN ''dead '' ELSE ''live '' || v || '' '' END || coalesce(source_position::text, ''without'') FROM %s WHERE k = 1', target),
+	NULL, NULL, scales, true
+FROM (VALUES ('lsn', 'attached_row', '{lsn,ordinal,epoch}'::text[]), ('number', 'attached_row_n', '{number,first number}')) h(kind, target, scales)
+UNION ALL
+SELECT format('table (%s)', kind), target,
+	format('SELECT put(%L, $1, $2, $3)', target),
+	format('SELECT string_agg(w, '' and '' ORDER BY w) FROM (SELECT ''live '' || v || '' '' || coalesce(source_position::text, ''without'') FROM %1$s WHERE k = 1
+		UNION ALL SELECT ''dead '' || source_position FROM %1$s_tombstones WHERE k = 1) s(w)', target),
+	target || '_tombstones', 'tombstone without', scales, true
+FROM (VALUES ('lsn', 'in_table', '{lsn,ordinal,epoch}'::text[]), ('number', 'in_table_n', '{number,first number}')) h(kind, target, scales);
 
--- All cells of one home on one scale: the number that are right, and each that is not.
-CREATE FUNCTION check_cells(the_home text, the_scale text) RETURNS SETOF text
+-- the same with the position in two columns of the target
+CREATE VIEW event_parts AS
+	SELECT k, v, op, cdc_position_lsn(source_position) AS source_lsn, coalesce(cdc_position_part(source_position, 2), 0)::bigint AS source_ordinal FROM event_staging;
+CREATE TABLE parts_row (k int PRIMARY KEY, v text, source_lsn pg_lsn, source_ordinal bigint, deleted boolean NOT NULL DEFAULT false);
+CREATE TABLE parts_table (k int PRIMARY KEY, v text, source_lsn pg_lsn, source_ordinal bigint);
+SELECT cdc_attach('parts_row', 'event_parts', tombstone_column => 'deleted');
+SELECT cdc_attach('parts_table', 'event_parts');
+CREATE FUNCTION put_parts(v text, at cdc_position, live boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF live THEN
+		INSERT INTO parts_table VALUES (1, v, cdc_position_lsn(at), coalesce(cdc_position_part(at, 2), 0));
+	ELSE
+		INSERT INTO parts_table_tombstones (k, source_position, deleted_at) VALUES (1, at, now());
+	END IF;
+END $$;
+INSERT INTO home (home, target, staging, put, look, clear, lacks, scales, attached) VALUES
+	('row, two columns', 'parts_row', 'event_parts',
+	'INSERT INTO parts_row VALUES (1, $1, cdc_position_lsn($2), coalesce(cdc_position_part($2, 2), 0), NOT $3)',
+	'SELECT CASE WHEN deleted THEN ''dead '' ELSE ''live '' || v || '' '' END || coalesce(cdc_position(source_lsn, source_ordinal)::text, ''without'') FROM parts_row WHERE k = 1',
+	NULL, NULL, '{lsn,ordinal}', true),
+	('table, two columns', 'parts_table', 'event_parts', 'SELECT put_parts($1, $2, $3)',
+	'SELECT string_agg(w, '' and '' ORDER BY w) FROM (SELECT ''live '' || v || '' '' || coalesce(cdc_position(source_lsn, source_ordinal)::text, ''without'') FROM parts_table WHERE k = 1
+		UNION ALL SELECT ''dead '' || source_position FROM parts_table_tombstones WHERE k = 1) s(w)',
+	'parts_table_tombstones', 'tombstone without', '{lsn,ordinal}', true);
+
+-- Where fence and floor stand, seen from the event.
+CREATE TABLE horizon (horizon text PRIMARY KEY, fence text, floor text);
+INSERT INTO horizon VALUES
+	('none', NULL, NULL),
+	('fence below', 'low', NULL),
+	('fence at', 'mid', NULL),
+	('fence above', 'high', NULL),
+	('floor below', NULL, 'low'),
+	('floor at', NULL, 'mid'),
+	('floor above', NULL, 'high'),
+	('fence and floor below', 'low', 'low'),
+	('fence above, floor below', 'high', 'low'),
+	('floor above, fence below', 'low', 'high'),
+	('fence and floor at', 'mid', 'mid');
+
+/*
+ * All cells of one home on one scale with one horizon: the number that are
+ * right, and each that is not.  The floor decides first, for every key; then
+ * the fence, for the dead; an event without position is below both.
+ */
+CREATE FUNCTION check_cells(the_home text, the_scale text, the_horizon text DEFAULT 'none') RETURNS SETOF text
 LANGUAGE plpgsql AS $$
 DECLARE
-	h home; s scale; c record;
+	h home; s scale; z horizon; c record;
 	at_stored cdc_position; at_event cdc_position;
-	got text; want text; state_before text; state_after text; want_state text; call_args text;
+	below_floor boolean; below_fence boolean;
+	got text; want text; state_before text; state_after text; want_state text; call_args text; outcome text; after text; again text;
 	n int := 0; wrong int := 0;
 BEGIN
 	SELECT * INTO h FROM home WHERE home = the_home;
 	SELECT * INTO s FROM scale WHERE scale = the_scale;
-	FOR c IN SELECT * FROM cell JOIN event_kind USING (event) JOIN stored_state USING (state) ORDER BY event, state LOOP
-		EXECUTE 'TRUNCATE event_staging, ' || h.target;
+	SELECT * INTO z FROM horizon WHERE horizon = the_horizon;
+	IF h.attached THEN
+		PERFORM cdc_set_fence(h.target::regclass, CASE z.fence WHEN 'low' THEN s.low WHEN 'mid' THEN s.mid WHEN 'high' THEN s.high END);
+		PERFORM cdc_set_floor(h.target::regclass, CASE z.floor WHEN 'low' THEN s.low WHEN 'mid' THEN s.mid WHEN 'high' THEN s.high END);
+	END IF;
+	FOR c IN SELECT * FROM cell JOIN event_kind USING (event) JOIN stored_state USING (state)
+			 WHERE state IS DISTINCT FROM h.lacks ORDER BY event, state LOOP
+		-- quicker than TRUNCATE of that many tables
+		EXECUTE concat_ws('; DELETE FROM ', 'DELETE FROM event_staging', h.target, h.clear);
 		at_stored := CASE c.at WHEN 'low' THEN s.low WHEN 'mid' THEN s.mid WHEN 'high' THEN s.high END;
 		at_event := CASE WHEN c.has_position THEN s.mid END;
 		IF c.is_live IS NOT NULL THEN
@@ -150,32 +235,44 @@ BEGIN
 		EXECUTE h.look INTO state_before;
 		INSERT INTO event_staging VALUES (1, 'new', c.op, at_event);
 		call_args := concat_ws(', ', 'on_same_position => ''keep''', h.args, c.args);
-		want_state := CASE c.after
+
+		below_floor := z.floor IS NOT NULL AND (z.floor <> 'low' OR NOT c.has_position);
+		below_fence := z.fence IS NOT NULL AND (z.fence <> 'low' OR NOT c.has_position);
+		outcome := CASE WHEN below_floor THEN 'stale' WHEN below_fence AND c.is_live IS NOT TRUE THEN 'fenced' ELSE c.outcome END;
+		after := CASE WHEN outcome = c.outcome THEN c.after ELSE 'same' END;
+		again := CASE WHEN below_floor THEN 'stale'
+			WHEN below_fence AND (after = 'dead' OR after = 'same' AND c.is_live IS NOT TRUE) THEN 'fenced' ELSE c.again END;
+		want_state := CASE after
 			WHEN 'live' THEN 'live new ' || coalesce(at_event::text, 'without')
 			WHEN 'dead' THEN 'dead ' || at_event
 			ELSE state_before END;
 
-		got := applied(h.target, 'event_staging', call_args);
+		got := applied(h.target, h.staging, call_args);
 		EXECUTE h.look INTO state_after;
 		got := format('%s (%s)', got, coalesce(state_after, 'absent'));
-		want := format('%s=1 (%s)', c.outcome, coalesce(want_state, 'absent'));
+		want := format('%s=1 (%s)', outcome, coalesce(want_state, 'absent'));
 
 		-- the law: once more changes nothing
-		got := got || ', ' || applied(h.target, 'event_staging', call_args);
+		got := got || ', ' || applied(h.target, h.staging, call_args);
 		EXECUTE h.look INTO state_after;
 		got := format('%s (%s)', got, coalesce(state_after, 'absent'));
-		want := format('%s, %s=1 (%s)', want, c.again, coalesce(want_state, 'absent'));
+		want := format('%s, %s=1 (%s)', want, again, coalesce(want_state, 'absent'));
 
 		n := n + 1;
 		IF got <> want THEN
 			wrong := wrong + 1;
-			RETURN NEXT expect(format('%s, %s: %s x %s', h.home, s.scale, c.event, c.state), got, want);
+			RETURN NEXT expect(format('%s, %s, horizon %s: %s x %s', h.home, s.scale, z.horizon, c.event, c.state), got, want);
 		END IF;
 	END LOOP;
-	RETURN NEXT expect(format('%s, %s: %s cells', h.home, s.scale, n), wrong || ' wrong', '0 wrong');
+	RETURN NEXT expect(format('%s, %s, horizon %s: %s cells', h.home, s.scale, z.horizon, n), wrong || ' wrong', '0 wrong');
 END $$;
 
-SELECT check_cells(home, scale) FROM home CROSS JOIN scale ORDER BY home, scale;
+SELECT check_cells(home, scale) FROM home CROSS JOIN scale WHERE scales IS NULL OR scale = ANY (scales) ORDER BY home, scale;
+-- fence and floor
+SELECT check_cells(home, scale, horizon) FROM home CROSS JOIN scale CROSS JOIN horizon
+WHERE attached AND scale = ANY (scales) AND horizon <> 'none'
+	AND CASE scale WHEN 'ordinal' THEN target !~ 'parts' OR horizon ~ 'at$' WHEN 'epoch' THEN horizon ~ '^fence (at|below)$' WHEN 'number' THEN horizon ~ '^(fence at|floor at)$' END
+ORDER BY home, scale, horizon;
 
 -- A stored position of 0/0 is no position, whatever its ordinal and epoch.
 CREATE FUNCTION check_zero(at_stored cdc_position) RETURNS SETOF text
