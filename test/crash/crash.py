@@ -118,6 +118,16 @@ class Storm:
                     s.close()
                 setattr(self, name, connect(self.o))
 
+    def ask(self, sql):
+        """Of the one that looks on; a crash takes a moment to reach it."""
+        for _ in range(20):
+            try:
+                return self.watch.value(sql)
+            except Lost:
+                time.sleep(0.1)
+                self.sessions()
+        raise Lost('no answer to ' + sql)
+
     def call(self, t):
         options = "on_schema_change => 'ignore'"
         if t == 'plain':
@@ -144,7 +154,7 @@ class Storm:
         """One call under one kind of disturbance; false when something is wrong."""
         rng = self.rng
         self.sessions()
-        before = self.watch.value("SELECT footprint('%s')" % t)
+        before = self.ask("SELECT footprint('%s')" % t)
         delay = rng.uniform(0, 1.1) * self.usual
         blocker = None
         self.s.run("RESET statement_timeout; RESET lock_timeout; SET cdc_precedence.debug_fold_events = %d;"
@@ -180,10 +190,10 @@ class Storm:
         if outcome == 'aborted':
             self.s.run('ROLLBACK')
         self.sessions()
-        wrong = int(self.watch.value("SELECT wrong('%s')" % t))
+        wrong = int(self.ask("SELECT wrong('%s')" % t))
         if wrong:
             return verdict(False, 'storm: after %s (%s) %d keys of t_%s are not what the law says' % (how, outcome, wrong, t))
-        if outcome == 'aborted' and self.watch.value("SELECT footprint('%s')" % t) != before:
+        if outcome == 'aborted' and self.ask("SELECT footprint('%s')" % t) != before:
             return verdict(False, 'storm: an aborted call (%s) on t_%s left something' % (how, t))
         return True
 
@@ -210,8 +220,8 @@ class Storm:
             ok = ok and self.one(how, t, self.call(t))
         for t in TARGETS:
             self.whole(t, self.o.events)
-            n = self.watch.value("SELECT count(*) FROM law('%s')" % t)
-            wrong = int(self.watch.value("SELECT wrong('%s')" % t))
+            n = self.ask("SELECT count(*) FROM law('%s')" % t)
+            wrong = int(self.ask("SELECT wrong('%s')" % t))
             verdict(wrong == 0, 'storm: t_%s at the end: %s keys, %d not as the law says' % (t, n, wrong))
         c = dict(self.count)
         text = ', '.join('%d %s' % (c[k], k) for k in hard + soft if k in c)
@@ -232,7 +242,7 @@ class Storm:
                     t, up_to, 'NULL' if how == 'nothing' else self.rng.choice(['NULL', '100']))
                 if not self.one(how, t, sql):
                     return False
-            left = self.watch.value("SELECT count(*) FROM state_%s WHERE NOT live AND lsn <= lsn_of(%d)" % (t, up_to))
+            left = self.ask("SELECT count(*) FROM state_%s WHERE NOT live AND lsn <= lsn_of(%d)" % (t, up_to))
             verdict(left == '0', 'storm: tombstones of t_%s purged under kills, %s left' % (t, left))
         return True
 
