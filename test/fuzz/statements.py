@@ -110,7 +110,7 @@ class Run:
         if w.owner:
             self.sql('SET SESSION AUTHORIZATION fuzz_owner')
         self.sql('SET search_path = %s, public' % w.schema)
-        for text in re.split(r'(?<=;)\n', HELPERS.strip()):
+        for text in re.split(r'(?<=;)\n(?=CREATE)', HELPERS.strip()):
             self.tolerant(text)
         for text in w.setup():
             self.tolerant(text)
