@@ -124,6 +124,7 @@ class Run:
             return self.sql(text), None
         except PgError as e:
             self.failed_calls += 1
+            self.w.refused = self.w.refused or 'cdc_apply(' in text
             self.judge(e, text)
             self.tolerant('ROLLBACK TO a')
             if self.state() != before:
@@ -141,7 +142,11 @@ class Run:
     def call(self, text):
         self.sql('BEGIN')
         self.sql('SAVEPOINT a')
-        self.attempt(text, self.state())
+        rows, _ = self.attempt(text, self.state())
+        if rows and 'cdc_attach(' in text:
+            self.w.attached = True
+        elif rows and 'cdc_detach(' in text:
+            self.w.attached = False
         self.end()
 
     def end(self):

@@ -137,7 +137,7 @@ class World:
         self.seed = seed
         r = self.rng = random.Random(seed)
         self.schema = 'fuzz_%d' % seed
-        self.wild = r.choice([0, 0, 0.03, 0.03, 0.1, 0.4])
+        self.wild = r.choice([0, 0, 0.02, 0.02, 0.07, 0.3])
         self.owner = r.random() < 0.5          # a plain owner rather than a superuser
         self.volatile = False                  # content may differ between equal calls
         self.tricky = False                    # triggers that make replays and dry runs differ
@@ -161,7 +161,8 @@ class World:
         self.universe = [[r.choice(TYPES[t]) for _, t in self.keys] for _ in range(r.choice([1, 3, 5, 8]))]
         self.at = 0
         self.names_tombstone = r.random() < 0.5
-        self.attached = False                  # as far as one can know beforehand
+        self.attached = self.refused = False   # what became of the last attach and the last apply
+        self.not_null = set()
         self.first = r.random() < (0.9 if self.home in ('side', 'none') else 0.5)
 
     def chance(self, p):
@@ -182,6 +183,8 @@ class World:
             extra = r.choice(['', '', '', ' DEFAULT ' + lit(r.choice(TYPES[t])), ' NOT NULL',
                               ' NOT NULL DEFAULT ' + lit(r.choice(TYPES[t]))])
             cells.append('%s %s%s' % (ident(n), t, extra))
+            if extra.startswith(' NOT NULL'):
+                self.not_null.add(n)
         if self.chance(0.15):
             cells.append('gen text GENERATED ALWAYS AS (%s::text || \'g\') STORED' % ident(self.keys[0][0])
                          if self.keys[0][1] in ('integer', 'text', 'bigint', 'uuid') else 'gen integer')
@@ -354,6 +357,8 @@ class World:
             row[n] = v
         for n, t in self.cols:
             row[n] = self.value(t)
+            if row[n] is None and n in self.not_null and not self.odd():
+                row[n] = r.choice(TYPES[t])
         if self.move and self.chance(0.4):
             for (n, _), v in zip(self.keys, self.key()):
                 row['__old_' + n[:57]] = v
@@ -505,8 +510,11 @@ class World:
         r = self.rng
         what = r.random()
         if self.first:
-            self.first, self.attached = False, True
+            self.first = False
             return ('call', 'SELECT ' + self.call('cdc_attach', dict(self.attach_args(), staging="'staging'")))
+        if self.refused and self.chance(0.5):
+            self.refused = False               # one bad row would spoil all that follows
+            return ('plain', 'DELETE FROM staging')
         if what < 0.30:
             return ('load', self.load())
         if what < 0.62:
