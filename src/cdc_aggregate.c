@@ -275,6 +275,15 @@ latest_by_position_trans(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
+static void
+check_serialized(bool ok)
+{
+	if (!ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("invalid serialized state of latest_by_position")));
+}
+
 PG_FUNCTION_INFO_V1(latest_by_position_combine);
 Datum
 latest_by_position_combine(PG_FUNCTION_ARGS)
@@ -288,6 +297,8 @@ latest_by_position_combine(PG_FUNCTION_ARGS)
 		/* other lives shorter than the result: its value is copied */
 		if (state == NULL)
 			state = new_state(context, other);
+		/* other may be what was read from bytes */
+		check_serialized(other->type == state->type);
 		compete(fcinfo, state, context, other->pos, other->poslen,
 				other->value, other->isnull);
 	}
@@ -349,15 +360,6 @@ latest_by_position_serial(PG_FUNCTION_ARGS)
 		pq_sendbytes(&buf, DatumGetPointer(state->value),
 					 (int) datumGetSize(state->value, false, state->typlen));
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
-}
-
-static void
-check_serialized(bool ok)
-{
-	if (!ok)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-				 errmsg("invalid serialized state of latest_by_position")));
 }
 
 /* The value of len bytes: does its length fit its type? */

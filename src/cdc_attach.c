@@ -266,9 +266,10 @@ lock_target(CdcAttach *a)
 static void
 open_staging(CdcAttach *a)
 {
-	if (!OidIsValid(a->rule.staging))
+	if (!OidIsValid(a->rule.staging) && a->given.isnull[CDC_ARG_STAGING])
 		return;
-	a->staging = try_relation_open(a->rule.staging, AccessShareLock);
+	a->staging = OidIsValid(a->rule.staging) ?
+		try_relation_open(a->rule.staging, AccessShareLock) : NULL;
 	if (a->staging == NULL)
 	{
 		if (a->given.isnull[CDC_ARG_STAGING])

@@ -55,6 +55,16 @@ int			cdc_debug_fold_events = 0;
 /* Entries to start with; the table grows by doubling. */
 #define CDC_FOLD_START	1024
 
+/* What a sort needs at least, as for work_mem. */
+#define CDC_SORT_MIN_KB	64
+
+/* A winner while winners are brought into key order. */
+typedef struct SortItem
+{
+	Datum		first;			/* the first key column, to compare without the tuple */
+	CdcEvent   *ev;
+} SortItem;
+
 /* ---------- keys ---------- */
 
 /* Attribute attno of a kept event, as it stands in its tuple. */
@@ -237,14 +247,30 @@ spill_table(CdcFold *fold)
 	fold->table = NULL;
 }
 
+/*
+ * Would one more event take the fold beyond its memory?  What is yet to come
+ * counts: the table doubles beside itself, and at the end winners are sorted.
+ */
+static bool
+is_full(const CdcFold *fold)
+{
+	const struct fold_hash *table = fold->table;
+	Size		used = MemoryContextMemAllocated(fold->context, false) +
+		table->members * sizeof(SortItem);
+
+	if (table->members >= table->grow_threshold)
+		used += 2 * table->size * sizeof(FoldEntry);
+	return used > fold->limit ||
+		(cdc_debug_fold_events > 0 && fold->kept >= cdc_debug_fold_events);
+}
+
 static void
 offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
 {
 	FoldEntry  *entry;
 	bool		found;
 
-	if (MemoryContextMemAllocated(fold->context, false) > fold->limit ||
-		(cdc_debug_fold_events > 0 && fold->kept >= cdc_debug_fold_events))
+	if (is_full(fold))
 	{
 		spill_table(fold);
 		make_table(fold);
@@ -302,7 +328,10 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 	fold->context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply events",
 										  ALLOCSET_DEFAULT_SIZES);
 	fold->call_context = CurrentMemoryContext;
-	fold->limit = get_hash_memory_limit();
+	/* while the table is emptied into a sort, both hold memory */
+	fold->sort_kb = Min(work_mem, (int) Min(get_hash_memory_limit() / 1024 / 4, INT_MAX));
+	fold->sort_kb = Max(fold->sort_kb, CDC_SORT_MIN_KB);
+	fold->limit = get_hash_memory_limit() - Min(fold->sort_kb * (Size) 1024, get_hash_memory_limit() / 2);
 	make_table(fold);
 	fold->gap_bytes = (cols->ncols + 7) / 8;
 	fold->missing = palloc0(fold->gap_bytes + 1);
@@ -335,12 +364,6 @@ cdc_fold_counted(CdcFold *fold)
 {
 	return fold->counted;
 }
-
-typedef struct SortItem
-{
-	Datum		first;			/* the first key column, to compare without the tuple */
-	CdcEvent   *ev;
-} SortItem;
 
 static int
 compare_keys(const void *a, const void *b, void *arg)

@@ -20,6 +20,7 @@ struct CdcFold
 	MemoryContext call_context; /* of the fold itself, and of what spills */
 	MemoryContext context;		/* of everything kept */
 	Size		limit;			/* bytes that the context may take */
+	int			sort_kb;		/* and the sort, in kB */
 	int64		kept;			/* events kept since the last spill */
 	CdcSpill   *spill;			/* NULL: all fits into memory */
 	CdcEvent  **winners;		/* all of them, in key order, without a spill */

@@ -175,6 +175,7 @@ static bool
 flag_is_set(CdcReader *r, Datum value)
 {
 	char	   *word;
+	int			len;
 	bool		set;
 
 	switch (r->flag_type)
@@ -189,7 +190,11 @@ flag_is_set(CdcReader *r, Datum value)
 			return DatumGetInt64(value) != 0;
 	}
 	word = TextDatumGetCString(value);
-	if (!parse_bool(word, &set))
+	/* the blanks that fill up a char(n) say nothing */
+	len = strlen(word);
+	while (r->flag_type == BPCHAROID && len > 0 && word[len - 1] == ' ')
+		len--;
+	if (!parse_bool_with_len(word, len, &set))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("invalid delete flag in column \"%s\": \"%s\"",

@@ -14,7 +14,8 @@
  * written to a file, with an index in memory: 16 bytes for each old key whose
  * values may be needed.
  *
- * Memory: work_mem for the sort, and the events of one key.
+ * Memory: a quarter of what the fold may take for the sort, which the table
+ * leaves free, and the events of one key.
  *
  *-------------------------------------------------------------------------
  */
@@ -113,7 +114,7 @@ cdc_spill_create(CdcFold *fold)
 	spill->keys = palloc(sizeof(Datum) * n);
 	PrepareTempTablespaces();
 	spill->sort = tuplesort_begin_heap(spill->desc, n + 2, attnos, ops, collations, nulls_first,
-									   work_mem, NULL, TUPLESORT_RANDOMACCESS);
+									   fold->sort_kb, NULL, TUPLESORT_RANDOMACCESS);
 	MemoryContextSwitchTo(old);
 	return spill;
 }

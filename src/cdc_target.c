@@ -18,9 +18,11 @@
 #include "access/table.h"
 #include "access/tupconvert.h"
 #include "catalog/catalog.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "executor/execPartition.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
@@ -56,6 +58,13 @@ cdc_target_check(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" is a system catalog", cdc_relation_name(rel))));
+	/* a registry that kept its own rule would change shape under itself */
+	if (getExtensionOfObject(RelationRelationId, RelationGetRelid(rel)) ==
+		get_extension_oid("cdc_precedence", true))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("target \"%s\" is a table of extension \"%s\"", cdc_relation_name(rel),
+						"cdc_precedence")));
 	if (kind == RELKIND_RELATION && rel->rd_rel->relhassubclass &&
 		has_subclass(RelationGetRelid(rel)) &&
 		find_inheritance_children(RelationGetRelid(rel), NoLock) != NIL)

@@ -8,8 +8,10 @@ cd "$(dirname "$0")/.."
 usage() {
   cat <<'USAGE'
 usage: test/run.sh [--long] [--only SUITE] [--help]
-  --long        more histories and a longer feed than a quick run has
-  --only SUITE  one of: regress isolation readme law ops feed (may be given several times)
+  --long        more histories, a longer feed, longer fuzzing and storms than a
+                quick run has
+  --only SUITE  one of: regress isolation readme law ops feed fuzz memory crash
+                (may be given several times)
 PG_CONFIG chooses the server; without it the distribution's is used and, where
 it is missing, installed. Nothing is left running and nothing is left behind.
 USAGE
@@ -23,7 +25,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | ops | feed) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | feed | fuzz | memory | crash) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -120,6 +122,15 @@ if wanted ops; then
 fi
 if wanted feed; then
   CDC_PREPARED=1 run_script feed test/feed/run.sh $long
+fi
+if wanted fuzz; then
+  CDC_SERVER_LOG=$CDC_SERVER_LOG run_script fuzz test/fuzz/run.sh $long
+fi
+if wanted memory; then
+  run_script memory test/memory/run.sh $long
+fi
+if wanted crash; then
+  CDC_PREPARED=1 run_script crash test/crash/run.sh $long
 fi
 
 if cdc_crashes; then

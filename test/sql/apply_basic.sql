@@ -236,6 +236,10 @@ INSERT INTO flagged VALUES (1, 'a', 'false', '1'), (2, 'b', 'f', '1'), (3, 'c', 
 SELECT apply_is('a text flag', 'word', 'flagged', 'delete_flag_column => ''__deleted''', 'inserted=4 deleted=3',
 	'SELECT k, deleted FROM word', '(1,f) (2,f) (3,f) (4,f) (5,t) (6,t) (7,t)');
 TRUNCATE word;
+ALTER TABLE flagged ALTER __deleted TYPE char(5);
+SELECT apply_is('a flag filled up with blanks', 'word', 'flagged', 'delete_flag_column => ''__deleted''', 'inserted=4 deleted=3',
+	'SELECT k, deleted FROM word', '(1,f) (2,f) (3,f) (4,f) (5,t) (6,t) (7,t)');
+TRUNCATE word;
 ALTER TABLE flagged ALTER __deleted TYPE boolean USING __deleted::boolean;
 SELECT apply_is('a boolean flag', 'word', 'flagged', 'delete_flag_column => ''__deleted''', 'inserted=4 deleted=3',
 	'SELECT k, deleted FROM word', '(1,f) (2,f) (3,f) (4,f) (5,t) (6,t) (7,t)');

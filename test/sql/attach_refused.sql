@@ -59,8 +59,10 @@ CREATE TABLE a_parent (id int PRIMARY KEY, v text);
 CREATE TABLE a_child (PRIMARY KEY (id)) INHERITS (a_parent);
 SELECT attach_refused(r, r, '''e''', '42809', r) FROM unnest('{a_view,a_matview,a_sequence,a_foreign,a_parent}'::text[]) r;
 SELECT attach_refused('a catalog', 'pg_catalog.pg_class', '''e''', '42501|42809|55000', 'pg_class');
+SELECT attach_refused('a table of the extension', 'cdc_target_rule', '''e''', '42809', 'cdc_target_rule');
 SELECT attach_refused('an index', 'a_parent_pkey', '''e''', '42809', 'a_parent_pkey');
 SELECT refused('nothing', $$SELECT cdc_attach(NULL, 'e')$$, '22023|22004', 'target');
+SELECT attach_refused('a staging of no OID', 't', '0', '42P01');
 SELECT attach_refused('a staging that is no relation to read', 't', '''a_sequence''', '42809', 'a_sequence');
 SELECT attach_refused('itself', 't', '''t''', '22023|42809', 't');
 

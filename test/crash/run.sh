@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The crash test (crash.py) on servers of its own: one that is killed again
+# and again, and a physical standby of it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. test/lib.sh
+
+seconds=20
+arguments=()
+usage() {
+  cat <<'USAGE'
+usage: test/crash/run.sh [--long] [--seconds N] [--seed N] [--only storm|consume]
+  --long       15 minutes, 100000 events
+  --seconds N  so long (without the start of the servers and the end)
+  --seed N     what is random follows from N; the moments of the kills do not
+USAGE
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --long) seconds=900; arguments+=(--events 100000 --keys 20000) ;;
+    --seconds) seconds=${2:?}; shift ;;
+    --seed | --only) arguments+=("$1" "${2:?}"); shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+command -v python3 >/dev/null 2>&1 || cdc_die "python3 is missing"
+
+# signal 9 is this test's own doing
+cdc_crashes() {
+  local dir
+  for dir in ${CDC_DATADIRS[@]+"${CDC_DATADIRS[@]}"}; do
+    grep -A 4 -E 'PANIC|TRAP:|was terminated by signal' "${dir%/data}/log" |
+      grep -E 'PANIC|TRAP:|was terminated by signal ([1-8]|[1-3][0-9])\b' && return 0
+  done
+  return 1
+}
+
+cdc_prepare
+[ -n "${CDC_PREPARED:-}" ] || cdc_build "PG_CFLAGS=-DUSE_ASSERT_CHECKING"
+# a killed process may leave half a page behind
+cdc_server_start crash "full_page_writes = on" "wal_level = logical" "max_wal_senders = 10" \
+  "max_replication_slots = 10" "autovacuum_naptime = 1s" "checkpoint_timeout = 30s" \
+  "wal_retrieve_retry_interval = 200ms" "wal_receiver_timeout = 10s" "max_standby_streaming_delay = -1" \
+  "wal_keep_size = '2GB'" "restart_after_crash = on" "deadlock_timeout = 200ms"
+home=$CDC_WORK/crash
+standby=$CDC_WORK/standby
+mkdir -p "$standby/socket"
+if [ "$(id -u)" = 0 ]; then chown -R "$(stat -c %U "$home/data")" "$standby"; fi
+chmod 700 "$standby/socket"
+cdc_as_server "$CDC_BIN/pg_basebackup" -h "$home/socket" -U postgres -D "$standby/data" -R -X stream -c fast \
+  --no-sync >"$CDC_WORK/basebackup.log" 2>&1 || { cat "$CDC_WORK/basebackup.log" >&2; cdc_die "pg_basebackup failed"; }
+echo "unix_socket_directories = '$standby/socket'" | cdc_as_server tee -a "$standby/data/postgresql.auto.conf" >/dev/null
+CDC_DATADIRS+=("$standby/data")
+cdc_as_server "$CDC_BIN/pg_ctl" -D "$standby/data" -l "$standby/log" -w -t 120 start >"$CDC_WORK/start.log" 2>&1 ||
+  { cat "$CDC_WORK/start.log" "$standby/log" >&2; cdc_die "the standby did not start"; }
+
+start="$(printf '%q ' "$CDC_BIN/pg_ctl" -D "$home/data" -l "$home/log" -w -t 120 start)"
+if [ "$(id -u)" = 0 ]; then start="cd / && runuser -u $(stat -c %U "$home/data") -- $start"; fi
+status=0
+python3 test/crash/crash.py --data "$home/data" --bin "$CDC_BIN" --standby "$standby/socket" --start "$start" \
+  --seconds "$seconds" ${arguments[@]+"${arguments[@]}"} >"$CDC_WORK/crash.out" 2>&1 || status=$?
+grep -vE '^crash: [0-9]+ passed, [0-9]+ failed$' "$CDC_WORK/crash.out" || true
+last=$(grep -E '^crash: [0-9]+ passed, [0-9]+ failed$' "$CDC_WORK/crash.out" | tail -n 1)
+if [ -z "$last" ]; then last="crash: 0 passed, 1 failed"; status=1; fi
+if cdc_crashes; then
+  cdc_say "FAIL  the server crashed or failed an assertion by itself (lines above)"
+  last=$(awk '{ print $1, $2, $3, $4 + 1, $5 }' <<<"$last")
+  status=1
+fi
+cdc_say "$last"
+[ "$status" = 0 ]

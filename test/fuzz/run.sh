@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# The fuzz test, in three parts:
+#   position    the pure core of the type (position.c): libFuzzer with address
+#               and undefined-behaviour sanitizers where clang has it, else
+#               inputs that the program makes up
+#   values      the type and the deserializer of latest_by_position through
+#               SQL, against a model (values.py)
+#   statements  random tables, options and events (statements.py)
+# Needs python3, a C compiler, PG_CONFIG and a running server (PGHOST, PGPORT,
+# PGUSER) that has the extension installed. A failure prints its seed; what
+# failed is left in failures/.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seed=$((RANDOM * 32768 + RANDOM))
+core=5
+values=3000
+seconds=20
+seeds=1000000
+only=
+usage() {
+  cat <<'USAGE'
+usage: test/fuzz/run.sh [--long] [--seed N] [--only position|values|statements]
+  --long    a quarter of an hour each
+  --seed N  what is random follows from N; it is printed
+  --only    one part
+For one seed of the statements: python3 test/fuzz/statements.py --start N --seeds 1
+USAGE
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --long) core=900; values=100000; seconds=900 ;;
+    --seed) seed=${2:?}; shift ;;
+    --only) only=${2:?}; shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+wanted() { [ -z "$only" ] || [ "$only" = "$1" ]; }
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/cdc-fuzz.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+chmod 711 "$work"   # the server loads a module from it
+passed=0
+failed=0
+verdict() { # OK TEXT
+  if [ "$1" = 1 ]; then
+    passed=$((passed + 1)); printf 'ok    %s\n' "$2"
+  else
+    failed=$((failed + 1)); printf 'FAIL  %s\n' "$2"
+  fi
+}
+# A program whose last line is "NAME: N passed, N failed".
+run_python() { # NAME SCRIPT ARGUMENT...
+  local name=$1 status=0 last ok bad
+  shift
+  python3 "$@" >"$work/out" 2>&1 || status=$?
+  grep -vE "^$name: [0-9]+ passed, [0-9]+ failed\$" "$work/out" || true
+  last=$(grep -E "^$name: [0-9]+ passed, [0-9]+ failed\$" "$work/out" | tail -n 1) || last="0 passed, 1 failed"
+  read -r ok bad < <(sed 's/^[^0-9]*\([0-9]*\) passed, \([0-9]*\) failed/\1 \2/' <<<"$last")
+  passed=$((passed + ok))
+  failed=$((failed + bad))
+}
+
+include=(-I"$("$PG_CONFIG" --includedir-server)" -I../../src)
+printf 'fuzz: seed %s\n' "$seed"
+
+if wanted position; then
+  clang=
+  for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
+    if command -v "$name" >/dev/null 2>&1; then clang=$name; break; fi
+  done
+  sources=(position.c ../../src/cdc_position.c)
+  status=0
+  if [ -n "$clang" ] && "$clang" -g -O1 -Wno-ignored-attributes -fsanitize=fuzzer,address,undefined \
+      -fno-sanitize-recover=undefined "${include[@]}" "${sources[@]}" -o "$work/position" 2>"$work/compile"; then
+    mkdir "$work/corpus"
+    "$work/position" -seed="$((seed % 4294967295 + 1))" -max_total_time="$core" -max_len=300 -print_final_stats=1 \
+      -artifact_prefix="$work/" "$work/corpus" corpus >"$work/out" 2>&1 || status=$?
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/out")
+    what="libFuzzer with sanitizers, ${runs:-?} inputs"
+  else
+    gcc -g -O1 -DSTANDALONE -fsanitize=address,undefined -fno-sanitize-recover=undefined "${include[@]}" \
+      "${sources[@]}" -o "$work/position" 2>"$work/compile" ||
+      ${CC:-cc} -g -O1 -DSTANDALONE "${include[@]}" "${sources[@]}" -o "$work/position"
+    "$work/position" $((core * 100000)) "$seed" corpus/* >"$work/out" 2>&1 || status=$?
+    what="made up, $((core * 100000)) inputs"
+  fi
+  if [ "$status" != 0 ]; then
+    tail -n 40 "$work/out"
+    mkdir -p failures
+    for file in "$work"/crash-* "$work"/leak-* "$work"/timeout-*; do
+      if [ -f "$file" ]; then cp "$file" failures/; printf 'fuzz: kept in %s\n' "$PWD/failures/${file##*/}"; fi
+    done
+  fi
+  verdict $((status == 0)) "position: $what"
+fi
+
+if wanted values; then
+  # the deserializer takes its bytes from a module of the test's own
+  if ${CC:-gcc} -shared -fPIC "${include[@]}" deserial.c -o "$work/deserial.so" 2>"$work/compile"; then
+    run_python values values.py --seed "$seed" --count "$values" --module "$work/deserial.so"
+  else
+    cat "$work/compile"
+    verdict 0 "values: deserial.c does not compile"
+  fi
+fi
+
+if wanted statements; then
+  run_python statements statements.py --start "$seed" --seeds "$seeds" --seconds "$seconds" --max-failures 5
+fi
+
+printf 'fuzz: %d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""The memory test: how much memory of its own a backend takes for a call.
+
+Watches RssAnon of the backend while it applies a large batch with little
+work_mem and compares rows and counts with what a large work_mem gives. Bound:
+work_mem * hash_mem_multiplier + 32 MB over what the backend had before.
+Then 1,000 calls in one session, a third of them failing, which must not make
+it grow. Both homes. Needs /proc and a running server (PGHOST, PGPORT, PGUSER)
+with the extension installed.
+"""
+import argparse
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+from pg import PgError, Session  # noqa: E402
+
+SLACK = 32 << 10                      # kB over work_mem * hash_mem_multiplier
+DB = 'memory_%d' % os.getpid()
+OPTIONS = '-c jit=off -c client_min_messages=error -c synchronous_commit=off -c max_parallel_workers_per_gather=0'
+passed = failed = 0
+
+
+def verdict(ok, text):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    print(('ok    ' if ok else 'FAIL  ') + text, flush=True)
+
+
+def anon(pid):
+    """kB of memory that is the process's own."""
+    with open('/proc/%d/status' % pid) as f:
+        for line in f:
+            if line.startswith('RssAnon:'):
+                return int(line.split()[1])
+    return 0
+
+
+class Watch(threading.Thread):
+    """Samples a backend's memory until it is stopped."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.start_kb, self.peak = pid, anon(pid), 0
+        self.ending = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ending.wait(0.01):
+            self.peak = max(self.peak, anon(self.pid))
+
+    def stop(self):
+        self.ending.set()
+        self.join()
+        return max(0, self.peak - self.start_kb)
+
+
+SETUP = '''
+CREATE EXTENSION cdc_precedence;
+CREATE UNLOGGED TABLE staging (id bigint, __old_id bigint, op text, val text, more text, pos cdc_position);
+ALTER TABLE staging SET (autovacuum_enabled = false);
+'''
+# What the events are like. e is the event's number, k the number of keys.
+SHAPES = {
+    'plain': "(hashint8extended(e, 1) & 9223372036854775807) % k, NULL, "
+             "CASE WHEN e % 7 = 0 THEN 'd' ELSE 'u' END, 'value of ' || e, 'x', cdc_position('0/0'::pg_lsn + e, 1)",
+    # values that are not carried must be looked for in older events, and in those of an old key
+    'moves': "(hashint8extended(e, 1) & 9223372036854775807) % k, CASE WHEN e % 5 = 0 THEN "
+             "(hashint8extended(e, 2) & 9223372036854775807) % k END, CASE WHEN e % 7 = 0 THEN 'd' ELSE 'u' END, "
+             "'value of ' || e, CASE WHEN e % 3 = 0 THEN '__debezium_unavailable_value' ELSE 'more ' || e END, "
+             "cdc_position('0/0'::pg_lsn + e, 1)",
+    'gaps': "(hashint8extended(e, 1) & 9223372036854775807) % k, NULL, 'u', 'value of ' || e, "
+            "CASE WHEN e % 9 <> 0 THEN '__debezium_unavailable_value' ELSE 'more ' || e END, "
+            "cdc_position('0/0'::pg_lsn + e, 1)",
+}
+CALL = ("SELECT * FROM cdc_apply('target', 'staging', staging_position => 'pos', on_unavailable => 'null', "
+        "on_schema_change => 'ignore'%s)")
+CONTENT = ("SELECT count(*) || ':' || coalesce(sum(hashtextextended(r::text, 0)), 0) FROM (SELECT id, val, more, "
+           "source_position %s FROM target) r")
+
+
+def targets(s, home):
+    s.run('DROP TABLE IF EXISTS target, target_tombstones CASCADE')
+    s.run('CREATE UNLOGGED TABLE target (id bigint PRIMARY KEY, val text, more text, source_position cdc_position%s)'
+          % (', deleted boolean' if home == 'row' else ''))
+    s.run("SELECT cdc_attach('target', 'staging', staging_position => 'pos', tombstones => '%s')"
+          % ('row' if home == 'row' else 'table'))
+
+
+def content(s, home):
+    out = [s.value(CONTENT % ('' if home == 'side' else ', CASE WHEN deleted THEN 1 ELSE 0 END'))]
+    if home == 'side':
+        out.append(s.value("SELECT count(*) || ':' || coalesce(sum(hashtextextended(id || ' ' || source_position, 0)), 0) "
+                           "FROM target_tombstones"))
+    else:
+        # values of dead rows are no part of the law, but must not depend on memory either
+        out.append(s.value("SELECT count(*) FROM target WHERE deleted"))
+    return out
+
+
+def fill(shape, events, keys):
+    s = Session(DB, OPTIONS)
+    s.run('TRUNCATE staging')
+    # the order of arrival has nothing to do with the order of the log
+    s.run('INSERT INTO staging SELECT %s FROM (SELECT 1 + (i * 7919) %% %d AS e, %d AS k FROM generate_series(0::bigint, %d) i) x'
+          % (SHAPES[shape], events, keys, events - 1))
+    s.close()
+
+
+def call(home, work_mem, multiplier, check=content, extra=''):
+    """One call in a session of its own: result row, what check finds, growth in kB, seconds."""
+    s = Session(DB, OPTIONS)
+    targets(s, home)
+    s.run("SET work_mem = '%dMB'; SET hash_mem_multiplier = %g" % (work_mem, multiplier))
+    s.run('SELECT count(*) FROM cdc_targets')
+    watch, begin = Watch(s.pid), time.time()
+    row = s.run(CALL % extra)[0]
+    seconds = time.time() - begin
+    grown = watch.stop()
+    found = check(s, home)
+    s.close()
+    return row, found, grown, seconds
+
+
+def truth(s):
+    """What the plain batch must leave, in SQL: per key the greatest event."""
+    return s.run("SELECT count(*) FILTER (WHERE live), sum(hashtextextended(id || ' ' || e, 0)) FILTER (WHERE live), "
+                 "count(*) FILTER (WHERE NOT live), sum(hashtextextended(id || ' ' || e, 0)) FILTER (WHERE NOT live) "
+                 "FROM (SELECT id, e, e % 7 <> 0 AS live FROM (SELECT id, max(cdc_position_lsn(pos) - '0/0'::pg_lsn) AS e "
+                 "FROM staging GROUP BY id) x) y")[0]
+
+
+def found_there(s, home):
+    e = "hashtextextended(id || ' ' || (cdc_position_lsn(source_position) - '0/0'::pg_lsn), 0)"
+    if home == 'row':
+        return s.run("SELECT count(*) FILTER (WHERE NOT deleted), sum(%s) FILTER (WHERE NOT deleted), "
+                     "count(*) FILTER (WHERE deleted), sum(%s) FILTER (WHERE deleted) FROM target" % (e, e))[0]
+    return s.run("SELECT count(*), sum(%s) FROM target" % e)[0] + \
+        s.run("SELECT count(*), sum(%s) FROM target_tombstones" % e)[0]
+
+
+def batch(name, shape, events, keys, work_mem, homes, multiplier=2.0, check=content):
+    """Small work_mem in each home; then a large one, or with found_there SQL, says what is right."""
+    fill(shape, events, keys)
+    bound = int(work_mem * 1024 * multiplier) + SLACK
+    seen = {}
+    for home in homes:
+        row, found, grown, seconds = call(home, work_mem, multiplier, check)
+        verdict(grown <= bound, '%s, %s home: %d events, %d keys, work_mem %d MB: %.1f MB of %.1f, %.1f s' % (
+            name, home, events, keys, work_mem, grown / 1024, bound / 1024, seconds))
+        seen[home] = row, found
+    if check is found_there:
+        s = Session(DB, OPTIONS + ' -c work_mem=1GB')
+        right = truth(s)
+        s.close()
+        same = [seen[h][1] == right for h in homes] + [seen[h][0] == seen[homes[0]][0] for h in homes]
+        verdict(all(same), '%s: rows as SQL works them out, counts the same in %s' % (name, ' and '.join(homes)))
+        if not all(same):
+            print('      SQL: %s\n      seen: %s' % (right, seen))
+        return
+    row, found, grown, seconds = call(homes[0], 4096, 1)
+    same = [(row, found) == seen[homes[0]]] + [row == seen[h][0] for h in homes[1:]]
+    verdict(all(same), '%s: rows and counts as with a large work_mem (%.1f MB, %.1f s)' % (name, grown / 1024, seconds))
+    if not all(same):
+        print('      large: %s %s\n      small: %s' % (row, found, seen))
+
+
+def many_calls(home, calls):
+    """Calls in one session: applied, replayed, and refused."""
+    s = Session(DB, OPTIONS)
+    targets(s, home)
+    s.run('TRUNCATE staging')
+    measure = ("SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name NOT IN ('MessageContext', 'PortalContext', "
+               "'ExecutorState', 'ExprContext')")
+    after = {}
+    for n in range(calls + 1):
+        if n in (calls // 5, calls):
+            s.run('SELECT 1')
+            after[n] = int(s.value(measure)), anon(s.pid)
+        if n % 3 == 0:
+            s.run("INSERT INTO staging SELECT 1 + random() * 50, 1 + random() * 50, 'u', 'v', 'm', "
+                  "cdc_position('0/0'::pg_lsn + %d + e, e) FROM generate_series(1, 20) e" % (n * 100))
+        s.run("SET cdc_precedence.debug_fold_events = %d" % (n % 4))
+        try:
+            s.run(CALL % (", op_map => '{\"u\": \"nope\"}'" if n % 3 == 2 else
+                          ", expect_events => 1" if n % 6 == 1 else ", consume => 'delete'" if n % 60 == 0 else ''))
+        except PgError as e:
+            if e.code != '22023':
+                raise
+    (c1, r1), (c2, r2) = after[calls // 5], after[calls]
+    # catalog caches settle a little later than after a fifth of the calls
+    verdict(c2 - c1 <= 256 << 10 and r2 - r1 <= 2 << 10, 'calls: %d in one session, %s home: contexts %+d kB, RssAnon %+d kB'
+            % (calls, home, (c2 - c1) >> 10, r2 - r1))
+    s.close()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--long', action='store_true', help='20 million events, and one key with 10 million')
+    p.add_argument('--scale', type=float, default=1, help='so many times the events')
+    options = p.parse_args()
+    if not os.path.exists('/proc/self/status'):
+        print('memory: /proc is not there: skipped\nmemory: 0 passed, 0 failed')
+        return 0
+    s = Session('postgres')
+    s.run('CREATE DATABASE ' + DB)
+    s.close()
+    s = Session(DB)
+    s.run(SETUP)
+    s.close()
+    k = options.scale
+
+    def n(x):
+        return int(x * k)
+    try:
+        if options.long:
+            batch('large', 'plain', n(20000000), n(5000000), 16, ['row', 'side'])
+            batch('one key', 'plain', n(10000000), 1, 4, ['side', 'row'])
+            batch('one key, values not carried', 'gaps', n(3000000), 1, 4, ['row', 'side'])
+            batch('one key, moves', 'moves', n(2000000), 1, 4, ['row', 'side'])
+            batch('moves', 'moves', n(4000000), n(1000000), 4, ['row', 'side'])
+            batch('few keys, values not carried', 'gaps', n(4000000), 1000, 4, ['row', 'side'])
+            batch('more work_mem', 'plain', n(8000000), n(4000000), 64, ['side'])
+        else:
+            batch('large', 'plain', n(2000000), n(500000), 4, ['row', 'side'], check=found_there)
+            batch('moves', 'moves', n(150000), n(50000), 1, ['row', 'side'])
+        for home in ('row', 'side'):
+            many_calls(home, 1000)
+    finally:
+        s = Session('postgres')
+        s.run('DROP DATABASE %s WITH (FORCE)' % DB)
+        s.close()
+    print('memory: %d passed, %d failed' % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
