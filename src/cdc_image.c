@@ -368,6 +368,18 @@ cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcSt
 	ExecStoreVirtualTuple(slot);
 }
 
+/* Build into slot the tombstone that a truncate leaves of a row: all as it was. */
+void
+cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos, const CdcStored *stored,
+			   TupleTableSlot *slot)
+{
+	start_row(image, leaf, stored, true, slot);
+	cdc_target_put_position(image->target, leaf, pos->bytes, pos->len, slot->tts_values,
+							slot->tts_isnull);
+	cdc_target_put_tombstone(image->target, leaf, true, slot->tts_values, slot->tts_isnull);
+	ExecStoreVirtualTuple(slot);
+}
+
 /*
  * The first column in which an event's image differs from the stored row,
  * NULL when none does.  Columns that it does not carry are skipped.

@@ -201,6 +201,18 @@ cdc_tombstones_open(CdcTarget *target)
 	target->tombs = tombs;
 }
 
+/* The call goes on at another snapshot. */
+void
+cdc_tombstones_renew(CdcTarget *target)
+{
+	CdcTombstones *tombs = target->tombs;
+
+	index_endscan(tombs->scan);
+	ExecClearTuple(tombs->stored);
+	tombs->found = false;
+	tombs->scan = cdc_index_beginscan(tombs->rel, tombs->index, target->snapshot, target->nkeys);
+}
+
 /* Before the executor's own relations are closed. */
 void
 cdc_tombstones_close(CdcTarget *target)
