@@ -39,7 +39,8 @@ CREATE TABLE cdc_target_rule (
   tombstone_attnum   int2,
   guard              text     NOT NULL,
   live_view          regclass,
-  attached_at        timestamptz NOT NULL
+  attached_at        timestamptz NOT NULL,
+  CHECK ((staging_schema IS NULL) = (staging_name IS NULL))
 ) USING heap;
 COMMENT ON TABLE cdc_target_rule IS
   'the rule of each attached target, as cdc_attach() recorded it; read it through cdc_targets';
@@ -54,7 +55,8 @@ CREATE TABLE cdc_target_state (
   epoch              bigint   NOT NULL,
   lineage            text,
   fed_columns        name[],
-  fed_attnums        int2[]
+  fed_attnums        int2[],
+  tombstone_column   name
 ) USING heap;
 COMMENT ON TABLE cdc_target_state IS
   'fence, floor, epoch and side table of each target that is or was attached; read it through cdc_targets';

@@ -120,8 +120,9 @@ check_lineage(CdcApply *apply, const char *target)
 				 recorded == NULL ? errdetail("The target has no lineage.") :
 				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
 				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
-				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch(%s, %s).",
-						 quote_literal_cstr(qualified), quote_literal_cstr(declared))));
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use %s(%s, %s).",
+						 cdc_function_name("cdc_new_epoch"), quote_literal_cstr(qualified),
+						 quote_literal_cstr(declared))));
 	if (declared != NULL || recorded == NULL || !apply->rule.attached)
 		return;
 	staging = cdc_rule_recorded_staging(&apply->reg, true);
@@ -150,7 +151,9 @@ read_rule(CdcApply *apply)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is a partition of an attached table", name),
-				 errhint("Apply to \"%s\".", get_rel_name(other))));
+				 errhint("Apply to %s.",
+						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(other)),
+													get_rel_name(other)))));
 	other = cdc_registry_attached_partition(RelationGetRelid(apply->target_rel));
 	if (OidIsValid(other))
 		ereport(ERROR,

@@ -190,10 +190,16 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 
 	cdc_registry_read(relid, &owned->reg);
 	if (!owned->reg.rule.exists)
+	{
+		Oid			ancestor = cdc_registry_attached_ancestor(relid);
+
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is not attached", cdc_relation_name(owned->rel)),
+				 OidIsValid(ancestor) ?
+				 errhint("It is a partition of \"%s\", which is attached.", qualified(ancestor)) :
 				 errhint("Use cdc_attach().")));
+	}
 	memset(args.isnull, true, sizeof(args.isnull));
 	args.values[CDC_ARG_TARGET] = ObjectIdGetDatum(relid);
 	args.isnull[CDC_ARG_TARGET] = false;
@@ -418,8 +424,8 @@ check_staging_empty(CdcOwned *owned)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("staging \"%s\" of target \"%s\" still holds rows",
 						get_rel_name(staging), owned->target.name),
-				 errdetail("They come from the log that is being left, and would get the new epoch."),
-				 errhint("Apply and remove them first.")));
+				 errdetail("Those of the log that is being left would get the new epoch."),
+				 errhint("Apply and remove the old log's rows; move the new log's aside until the epoch is there.")));
 }
 
 Datum
@@ -434,6 +440,17 @@ cdc_new_epoch(PG_FUNCTION_ARGS)
 				 errmsg("target \"%s\" has no room for an epoch", owned.target.name),
 				 errdetail("Its position stands in columns other than one cdc_position."),
 				 errhint("Attach it with one cdc_position column.")));
+	if (!PG_ARGISNULL(1) && owned.reg.epoch > 0 && owned.reg.lineage != NULL &&
+		strcmp(owned.reg.lineage, text_to_cstring(PG_GETARG_TEXT_PP(1))) == 0)
+	{
+		/* said before: a repeated call must not make another epoch */
+		ereport(NOTICE,
+				(errmsg("target \"%s\" is in epoch %lld of lineage \"%s\" already",
+						owned.target.name, (long long) owned.reg.epoch,
+						cdc_clip(owned.reg.lineage))));
+		close_owned(&owned);
+		PG_RETURN_INT64(owned.reg.epoch);
+	}
 	PushActiveSnapshot(GetLatestSnapshot());
 	check_staging_empty(&owned);
 	PopActiveSnapshot();

@@ -233,7 +233,7 @@ cdc_registry_side_table_of(Oid relid)
 	ListCell   *lc;
 
 	foreach(lc, cdc_registry_all())
-		if (((CdcRegistered *) lfirst(lc))->tombstones == relid)
+		if (OidIsValid(relid) && ((CdcRegistered *) lfirst(lc))->tombstones == relid)
 			return ((CdcRegistered *) lfirst(lc))->target;
 	return InvalidOid;
 }
