@@ -306,7 +306,7 @@ extern void cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool d
 extern void cdc_target_open(CdcTarget *target, bool dry_run);
 extern void cdc_target_renew(CdcTarget *target);
 extern void cdc_target_end(CdcTarget *target);
-extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys);
+extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys, const bool *isnull);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							bool again, TupleTableSlot *slot, CdcStored *stored);
 extern bool cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan,

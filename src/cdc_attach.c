@@ -350,16 +350,18 @@ add_what_lacks(CdcAttach *a)
 	a->rule.tombstones = side;
 }
 
-/* The relation, locked, or 0 if it is gone by now. */
+/* The view, locked, or 0 if it is gone by now. */
 static Oid
-existing(Oid relid)
+existing_view(Oid relid)
 {
 	Relation	rel = try_relation_open(relid, AccessShareLock);
+	bool		is_view;
 
 	if (rel == NULL)
 		return InvalidOid;
+	is_view = rel->rd_rel->relkind == RELKIND_VIEW;
 	relation_close(rel, NoLock);
-	return relid;
+	return is_view ? relid : InvalidOid;
 }
 
 /*
@@ -401,7 +403,7 @@ run(CdcAttach *a)
 	/* STEP 3: the view; its statements may have told the registry of renames */
 	cdc_registry_read(a->relid, &a->reg);
 	if (!a->reg.rule.isnull[RULE_LIVE_VIEW])
-		live_view = existing(DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]));
+		live_view = existing_view(DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]));
 	live_view = cdc_live_view_make(a, live_view);
 
 	/* STEP 4: record it */

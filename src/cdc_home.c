@@ -324,9 +324,12 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 	return leaf;
 }
 
-/* The leaf that a key belongs to; an error as in INSERT where there is none. */
+/*
+ * The leaf that a key belongs to; an error as in INSERT where there is none.
+ * isnull may be NULL: events have no NULL in their key, but rows may.
+ */
 CdcLeaf *
-cdc_target_leaf(CdcTarget *target, const Datum *keys)
+cdc_target_leaf(CdcTarget *target, const Datum *keys, const bool *isnull)
 {
 	EState	   *estate = target->estate;
 	ResultRelInfo *rri = target->rri;
@@ -344,7 +347,7 @@ cdc_target_leaf(CdcTarget *target, const Datum *keys)
 		for (int i = 0; i < target->nkeys; i++)
 		{
 			slot->tts_values[target->keys[i].attno - 1] = keys[i];
-			slot->tts_isnull[target->keys[i].attno - 1] = false;
+			slot->tts_isnull[target->keys[i].attno - 1] = isnull != NULL && isnull[i];
 		}
 		ExecStoreVirtualTuple(slot);
 		old = MemoryContextSwitchTo(estate->es_query_cxt);

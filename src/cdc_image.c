@@ -68,7 +68,7 @@ before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stor
 	older = cdc_fold_lookup(image->fold, keys);
 	while (older != NULL && !newer_than(ev, older->pos, cdc_event_place_len(older)))
 		older = older->older;
-	*leaf = cdc_target_leaf(image->target, keys);
+	*leaf = cdc_target_leaf(image->target, keys, NULL);
 	cdc_target_find(image->target, *leaf, keys, false, (*leaf)->other, stored);
 	return older;
 }

@@ -37,7 +37,7 @@ static bool
 kill_row(CdcWriter *w, CdcStored *stored)
 {
 	CdcTarget  *target = w->target;
-	CdcLeaf    *leaf = cdc_target_leaf(target, w->keys);
+	CdcLeaf    *leaf = cdc_target_leaf(target, w->keys, w->keys_null);
 	CdcPos		truncate = target->truncate;
 	CdcWritten	written = WRITTEN;
 	MemoryContext old;

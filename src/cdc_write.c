@@ -210,7 +210,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 
 	for (;;)
 	{
-		CdcLeaf    *leaf = cdc_target_leaf(target, w->keys);
+		CdcLeaf    *leaf = cdc_target_leaf(target, w->keys, NULL);
 		CdcStored	stored;
 		CdcVerdict	v;
 		CdcWritten		written = WRITTEN;
