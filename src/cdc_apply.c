@@ -245,10 +245,16 @@ append_columns(CdcApply *apply, List *missing)
 	char	   *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
 												  RelationGetRelationName(apply->target_rel));
 
-	/* ALTER TABLE wants the table for itself; its lock stays with us */
+	/*
+	 * ALTER TABLE wants the table for itself; its lock stays with us.  The
+	 * apply lock comes after it, as always; nothing has been read under it.
+	 */
 	table_close(apply->target_rel, NoLock);
+	cdc_target_unlock(apply->rule.target, ExclusiveLock);
 	cdc_columns_append(name, apply->staging_rel, missing);
 	apply->target_rel = table_open(apply->rule.target, RowExclusiveLock);
+	(void) cdc_target_lock(apply->rule.target, ExclusiveLock, false);
+	read_rule(apply);
 	describe(apply);
 }
 

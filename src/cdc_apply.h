@@ -299,6 +299,7 @@ extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
+extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
 extern void cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run);

@@ -102,6 +102,16 @@ cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait)
 	return true;
 }
 
+/* Give back what the last cdc_target_lock() in this mode took. */
+void
+cdc_target_unlock(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, CDC_LOCK_SUBID);
+	LockRelease(&tag, mode, false);
+}
+
 /* ---------- the key ---------- */
 
 static char *

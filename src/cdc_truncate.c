@@ -29,23 +29,26 @@ is_hit(const CdcTarget *target, const CdcStored *stored)
 						target->truncate.len) <= 0;
 }
 
-static void
+/*
+ * Kill the row that was found.  True: somebody else changed it meanwhile, and
+ * it may be elsewhere by now.
+ */
+static bool
 kill_row(CdcWriter *w, CdcStored *stored)
 {
 	CdcTarget  *target = w->target;
 	CdcLeaf    *leaf = cdc_target_leaf(target, w->keys);
 	CdcPos		truncate = target->truncate;
-	CdcWritten	written;
+	CdcWritten	written = WRITTEN;
 	MemoryContext old;
 
 	w->context.keys = w->keys;
 	w->context.pos = truncate.bytes;
 	w->context.poslen = truncate.len;
 	cdc_home_read_state(target, leaf, stored->slot, stored);
-	while (is_hit(target, stored))
+	cdc_home_check_visible(leaf->rri->ri_RelationDesc, stored->slot);
+	if (is_hit(target, stored))
 	{
-		CHECK_FOR_INTERRUPTS();
-		cdc_home_check_visible(leaf->rri->ri_RelationDesc, stored->slot);
 		if (target->tomb_attno != 0)
 			cdc_image_kill(&w->image, leaf, &truncate, stored, leaf->fresh);
 		old = MemoryContextSwitchTo(target->estate->es_query_cxt);
@@ -53,18 +56,16 @@ kill_row(CdcWriter *w, CdcStored *stored)
 			cdc_row_delete(w, leaf, stored);
 		ExecClearTuple(leaf->fresh);
 		MemoryContextSwitchTo(old);
-		if (written != WRITE_AGAIN)
-			break;
-		/* without the truncate: what the row is by itself */
-		target->truncate.len = 0;
-		cdc_target_find(target, leaf, w->keys, true, leaf->stored, stored);
-		target->truncate = truncate;
 	}
 	w->context.keys = NULL;
+	return written == WRITE_AGAIN;
 }
 
-/* Kill the rows of the target, or of one of its partitions. */
-static void
+/*
+ * Kill the rows of the target, or of one of its partitions.  True: some were
+ * changed meanwhile.
+ */
+static bool
 kill_rows_of(CdcWriter *w, Oid relid)
 {
 	CdcTarget  *target = w->target;
@@ -74,6 +75,7 @@ kill_rows_of(CdcWriter *w, Oid relid)
 	AttrNumber *key_attno = palloc(sizeof(AttrNumber) * target->nkeys);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	TableScanDesc scan = table_beginscan(rel, target->snapshot, 0, NULL);
+	bool		again = false;
 
 	MemoryContextSwitchTo(w->row_context);
 	for (int i = 0; i < target->nkeys; i++)
@@ -85,7 +87,7 @@ kill_rows_of(CdcWriter *w, Oid relid)
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < target->nkeys; i++)
 			w->keys[i] = slot_getattr(slot, key_attno[i], &w->keys_null[i]);
-		kill_row(w, &stored);
+		again |= kill_row(w, &stored);
 		MemoryContextReset(w->row_context);
 		ResetPerTupleExprContext(target->estate);
 	}
@@ -95,11 +97,13 @@ kill_rows_of(CdcWriter *w, Oid relid)
 	table_close(rel, NoLock);
 	pfree(key_attno);
 	MemoryContextSwitchTo(old);
+	return again;
 }
 
 /*
  * Kill every row at or below the batch's truncate: marked as deleted there in
- * the row home, removed in the other.  After it the target is read anew.
+ * the row home, removed in the other.  After it the target is read anew, and
+ * looked through once more if a row was changed under way.
  */
 void
 cdc_truncate_rows(CdcWriter *w)
@@ -108,12 +112,17 @@ cdc_truncate_rows(CdcWriter *w)
 	MemoryContext old = MemoryContextSwitchTo(w->call_context);
 	List	   *members = list_make1_oid(target->relid);
 	ListCell   *lc;
+	bool		again = true;
 
 	if (target->routing != NULL)
 		members = find_all_inheritors(target->relid, RowExclusiveLock, NULL);
-	foreach(lc, members)
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)
-			kill_rows_of(w, lfirst_oid(lc));
 	MemoryContextSwitchTo(old);
-	cdc_target_renew(target);
+	while (again)
+	{
+		again = false;
+		foreach(lc, members)
+			if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_RELATION)
+				again |= kill_rows_of(w, lfirst_oid(lc));
+		cdc_target_renew(target);
+	}
 }
