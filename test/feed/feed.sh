@@ -52,6 +52,20 @@ feed_table() { # FROM_TABLE TO_TABLE [SNAPSHOT]
     cdc_psql -c "COPY feed.$2 FROM STDIN"
 }
 
+# One TRUNCATE amid the clients, the table filled again in its transaction. It
+# waits for every transaction that has written the table, so it comes after all
+# of these by either kind of position.
+feed_truncate() {
+  local i
+  for i in 1 2 3 4 5; do
+    cdc_psql -d source -1 -c "TRUNCATE shop.account" -c "INSERT INTO shop.account
+      SELECT b, n, 'loaded again', n, NULL, now() FROM unnest('{north,south,øst}'::text[]) b, generate_series(1, 1500) n" \
+      2>"$CDC_WORK/truncate.log" && return
+  done
+  cat "$CDC_WORK/truncate.log" >&2
+  cdc_die "TRUNCATE failed"
+}
+
 # The slot, made while clients are writing, and the snapshot it exports, which
 # lives as long as the session that made it says nothing more.
 feed_slot() {
@@ -92,6 +106,7 @@ feed_capture() {
     if [ "$FEED_ROUND" = 2 ]; then
       sleep 1
       feed_table account account_late
+      [ -z "${FEED_TRUNCATE:-}" ] || feed_truncate
     fi
     wait "$copier"
     wait "$busy"
@@ -128,6 +143,8 @@ feed_hash() { printf '(hashint8extended(n, %s) & 1073741823)' "$((FEED_SEED * 10
 feed_delivery() { # NAME
   case $1 in
     in-order)  echo "SELECT i * 10 / total AS batch, i AS ord, n FROM numbered" ;;
+    purge | forget)
+               echo "SELECT i * 6 / total AS batch, i AS ord, n FROM numbered" ;;
     shuffled)  echo "SELECT 0 AS batch, $(feed_hash 1) AS ord, n FROM numbered" ;;
     shuffled-twice)
       echo "SELECT $(feed_hash 2) % 8 AS batch, $(feed_hash 1) AS ord, n FROM numbered

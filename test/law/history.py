@@ -382,7 +382,9 @@ class History:
             if self.noise and r.random() < 0.3:
                 self.noise_event()
             last_pos = self.last
-            if r.random() < 0.5:
+            # A snapshot may know more than its position says, but then it is no
+            # place to look for what an event did not carry.
+            if r.random() < 0.5 and self.mode == 'full':
                 last_pos = last_pos[:2] + ([0, 0] if L.pos != 'num' else [last_pos[2], 0])
         self.source = rows
 
@@ -496,6 +498,8 @@ class History:
         self.recorded = set(name for name, _ in self.arguments() if r.random() < 0.5)
         self.how_row = r.choice(['tombstones', 'column', 'both'])
         self.how_side = r.choice(['', ", tombstones => 'table'", ", tombstones => 'auto'"])
+        # the guard lets cdc_apply, purges and untouched positions pass
+        self.guard = r.choice([None, None, None, 'skip', 'error'])
 
     def make_deliveries(self):
         r = self.rng
@@ -503,6 +507,8 @@ class History:
         kinds = r.sample(['log', 'one', 'replay', 'shuffle', 'reverse', 'duplicate'], 2 if full else 3)
         if self.acts and r.random() < 0.3:
             kinds[0] = 'purged'
+        if not full and any(self.events[i]['op'] == 't' for i in self.log) and r.random() < 0.6:
+            kinds[-1] = 'sweep'
         return [self.make_delivery(kind) for kind in kinds]
 
     def make_delivery(self, kind):
@@ -529,6 +535,8 @@ class History:
             calls = self.cut(items, few=True)
             purged_at = len(calls)
             calls += self.cut(items)
+        elif kind == 'sweep':
+            calls = self.sweep() + self.cut(items)
         elif kind == 'shuffle':
             r.shuffle(items)
             calls = self.cut(items)
@@ -580,8 +588,18 @@ class History:
             done.update(c)
             now['fence'] = max([now['fence']] + [self.events[i]['pos'] for i in c if self.events[i]['op'] == 't'])
         if new_epoch == len(calls):
-            plan['calls'].append(dict(self.call([], now), acts=[self.new_epoch(now)]))
+            acts = [self.new_epoch(now)]
+            plan['calls'].append(dict(self.call([], now), acts=acts))
         return plan
+
+    def sweep(self):
+        """What lacks values, in one call with a truncate or with what the truncate swept away."""
+        r = self.rng
+        t = r.choice([i for i in self.log if self.events[i]['op'] == 't'])
+        before = [i for i in self.log if i < t]
+        after = [i for i in self.log if i > t and self.events[i]['gone']]
+        after = r.sample(after, min(len(after), 3))
+        return r.choice([[before, [t] + after], [[t], before + after], [before + [t] + after]])
 
     # A replay after the tombstones went
 
@@ -758,6 +776,11 @@ class History:
             as_of = r.choice(safe) if safe and not plan['broken'] and r.random() < 0.6 else None
             if as_of:
                 now['floor'] = max(now['floor'], as_of)
+            if r.random() < 0.3:
+                # attached again as it is: what is not named stays
+                more = ', as_of => ' + self.literal(as_of) if as_of else ''
+                return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of,
+                        'sql': "SELECT cdc_attach('target'%s)" % more}
             return {'kind': 'as_of' if as_of else 'none', 'what': what, 'pos': as_of, 'statements': {
                 h: "SELECT cdc_detach('target'); " + self.attach(h, as_of=as_of) for h in self.homes}}
         if what == 'drop':
@@ -768,7 +791,8 @@ class History:
 
     def hand_delete(self):
         return {'kind': 'forget', 'what': 'hand', 'statements': {
-            'row': 'DELETE FROM target WHERE NOT (%s)' % self.layout.is_live, 'side': "DO $do$ BEGIN EXECUTE 'DELETE FROM ' ||\n  (SELECT tombstones FROM cdc_targets "
+            'row': 'SET cdc_precedence.bypass_guard = on; DELETE FROM target WHERE NOT (%s); '
+                   'RESET cdc_precedence.bypass_guard' % self.layout.is_live, 'side': "DO $do$ BEGIN EXECUTE 'DELETE FROM ' ||\n  (SELECT tombstones FROM cdc_targets "
                     "WHERE target = 'target'::regclass);\nEND $do$"}}
 
     def mark(self, kind, pos):
@@ -840,6 +864,8 @@ class History:
                 args.append("tombstones => 'row'")
         elif self.how_side:
             args.append(self.how_side[2:])
+        if self.guard:
+            args.append('guard => ' + lit(self.guard))
         if as_of:
             args.append('as_of => ' + self.literal(as_of))
         if first and self.lineage:

@@ -1,14 +1,29 @@
 /*
  * The machine of the law test: fills staging, makes the calls, and after every
  * call compares what the oracle said with what happened. A home is a schema with
- * the tables target, staging, other_staging and the view state; the same calls
- * are made in each home of a delivery, and all must do as the one oracle says.
+ * the tables target, staging, other_staging and the view state; a delivery is
+ * judged once and then played in each of its homes, and all must do as judged.
  */
+
+-- The model after each step of a delivery: a call, or what an owner does before.
+CREATE UNLOGGED TABLE law.past (
+  step   integer, ka text, kb text, live boolean, pos numeric[], vals jsonb, own text,
+  killed boolean, loose boolean,
+  PRIMARY KEY (step, ka, kb)
+);
+CREATE UNLOGGED TABLE law.mark (step integer PRIMARY KEY, marks jsonb);
+
+CREATE PROCEDURE law.remember(step integer)
+LANGUAGE sql AS $$
+  INSERT INTO law.past SELECT step, m.* FROM law.model m;
+  INSERT INTO law.mark
+  SELECT step, jsonb_build_object('fence', law.print(kind, fence), 'floor', law.print(kind, floor)) FROM law.setting;
+$$;
 
 -- Rows on which target and model disagree; values of dead rows are not compared.
 -- A row that a truncate killed is no row in a side home.
-CREATE FUNCTION law.differences(side boolean) RETURNS jsonb
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION law.differences(step integer, side boolean) RETURNS jsonb
+LANGUAGE plpgsql AS $$
 BEGIN
   RETURN (
     SELECT jsonb_agg(jsonb_build_object('key', ka || '|' || kb, 'expected', to_jsonb(m) - '{ka,kb}'::text[],
@@ -17,10 +32,10 @@ BEGIN
           FROM state) AS t
          FULL JOIN
          (SELECT ka, kb, live, law.print((SELECT kind FROM law.setting), pos) AS pos, vals, own
-          FROM law.model WHERE NOT (killed AND side)) AS m USING (ka, kb)
+          FROM law.past p WHERE p.step = $1 AND NOT (killed AND side)) AS m USING (ka, kb)
     WHERE t IS DISTINCT FROM m
-      AND NOT (t.live IS NULL AND EXISTS (SELECT FROM law.model l
-                                          WHERE (l.ka, l.kb) = (m.ka, m.kb) AND l.loose)));
+      AND NOT (t.live IS NULL AND EXISTS (SELECT FROM law.past l
+                                          WHERE (l.step, l.ka, l.kb) = ($1, m.ka, m.kb) AND l.loose)));
 END
 $$;
 
@@ -97,26 +112,31 @@ BEGIN
 END
 $$;
 
--- Homes and model as they are before the first call of a delivery.
-CREATE PROCEDURE law.begin_delivery(d jsonb)
+-- Model and a home as they are before the first call of a delivery.
+CREATE PROCEDURE law.begin_model(d jsonb)
 LANGUAGE plpgsql AS $$
-DECLARE
-  home jsonb;
 BEGIN
-  FOR home IN SELECT jsonb_array_elements(d -> 'homes') LOOP
-    CALL law.enter(home);
-    EXECUTE home ->> 'reset';
-    INSERT INTO target
-    SELECT r.* FROM jsonb_array_elements(d -> 'first') AS f, jsonb_populate_record(NULL::target, f -> 'row') AS r;
-    EXECUTE home ->> 'attach';
-    DELETE FROM staging;
-    DELETE FROM other_staging;
-  END LOOP;
   DELETE FROM law.model;
+  DELETE FROM law.past;
+  DELETE FROM law.mark;
   INSERT INTO law.model
   SELECT f ->> 'ka', f ->> 'kb', true, NULL, f -> 'vals', f -> 'row' ->> 'own'
   FROM jsonb_array_elements(d -> 'first') AS f;
   UPDATE law.setting SET fence = NULL, floor = law.num_array(d -> 'as_of');
+  CALL law.remember(0);
+END
+$$;
+
+CREATE PROCEDURE law.begin_home(d jsonb, home jsonb)
+LANGUAGE plpgsql AS $$
+BEGIN
+  CALL law.enter(home);
+  EXECUTE home ->> 'reset';
+  INSERT INTO target
+  SELECT r.* FROM jsonb_array_elements(d -> 'first') AS f, jsonb_populate_record(NULL::target, f -> 'row') AS r;
+  EXECUTE home ->> 'attach';
+  DELETE FROM staging;
+  DELETE FROM other_staging;
 END
 $$;
 
@@ -144,12 +164,12 @@ BEGIN
 END
 $$;
 
--- What is wrong in the home at hand between two calls; '{}' if nothing is.
-CREATE FUNCTION law.inspect(home jsonb) RETURNS jsonb
+-- What is wrong in the home at hand after a step; '{}' if nothing is.
+CREATE FUNCTION law.inspect(home jsonb, step integer) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
   wrong jsonb := '{}';
-  rows  jsonb := law.differences(home ->> 'name' = 'side');
+  rows  jsonb := law.differences(step, home ->> 'name' = 'side');
   marks jsonb;
   want  jsonb;
 BEGIN
@@ -158,7 +178,7 @@ BEGIN
   END IF;
   IF home ->> 'marks' IS NOT NULL THEN
     EXECUTE home ->> 'marks' INTO marks;
-    SELECT jsonb_build_object('fence', law.print(kind, fence), 'floor', law.print(kind, floor)) INTO want FROM law.setting;
+    want := (SELECT m.marks FROM law.mark m WHERE m.step = $2);
     IF marks IS DISTINCT FROM want THEN
       wrong := wrong || jsonb_build_object('expected_marks', want, 'marks', marks);
     END IF;
@@ -169,28 +189,24 @@ $$;
 
 /*
  * What an owner does before a call: "kind" and "pos" for the model, "sql" (one
- * text or one per home), "refused" (the SQLSTATE it must fail with), "max_rows",
- * "value" (what it must give). A purge above "topmost", the greatest position
- * that was delivered, must be refused unless "force".
+ * text or one per home), "refused" (the SQLSTATE it must fail with, one or one
+ * per home), "max_rows", "value" (what it must give). It is done after "step".
  */
-CREATE FUNCTION law.act(home jsonb, a jsonb, topmost numeric[]) RETURNS jsonb
+CREATE FUNCTION law.act(home jsonb, a jsonb, step integer) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
   statement text := CASE jsonb_typeof(a -> 'sql') WHEN 'string' THEN a ->> 'sql' ELSE a -> 'sql' ->> (home ->> 'name') END;
   refused   text[] := law.code_array(CASE jsonb_typeof(a -> 'refused') WHEN 'object'
                                      THEN a -> 'refused' -> (home ->> 'name') ELSE a -> 'refused' END);
   at        numeric[] := law.num_array(a -> 'pos');
+  purges    boolean := a ->> 'kind' LIKE 'purge%';
   want      text := a ->> 'value';
   old       bigint;
   done      record;
 BEGIN
-  IF a ->> 'kind' LIKE 'purge%' AND NOT coalesce((a ->> 'force')::boolean, false)
-     AND (topmost IS NULL OR at > topmost) THEN
-    refused := '{22023}';
-  END IF;
-  IF a ->> 'kind' LIKE 'purge%' THEN
+  IF purges THEN
     -- the rows that are there
-    old := (SELECT count(*) FROM state t JOIN law.model m USING (ka, kb) WHERE NOT t.live AND m.pos <= at);
+    old := (SELECT count(*) FROM state t JOIN law.past m USING (ka, kb) WHERE m.step = $3 AND NOT t.live AND m.pos <= at);
     want := least(old, (a ->> 'max_rows')::bigint);
   END IF;
   SELECT * INTO done FROM law.attempt('SELECT to_jsonb(r) FROM (' || statement || ') AS r (v)', true);
@@ -202,13 +218,197 @@ BEGIN
   ELSIF want IS NOT NULL AND want IS DISTINCT FROM done.got ->> 'v' THEN
     RETURN jsonb_build_object('act', a ->> 'kind', 'statement', statement, 'expected_value', want,
                               'value', done.got ->> 'v');
-  ELSIF a ->> 'kind' LIKE 'purge%'
+  ELSIF purges
         AND old - (done.got ->> 'v')::bigint
-            <> (SELECT count(*) FROM state t JOIN law.model m USING (ka, kb) WHERE NOT t.live AND m.pos <= at) THEN
+            <> (SELECT count(*) FROM state t JOIN law.past m USING (ka, kb)
+                WHERE m.step = $3 AND NOT t.live AND m.pos <= at) THEN
     RETURN jsonb_build_object('act', a ->> 'kind', 'statement', statement, 'tombstones_before', old,
                               'said_to_be_removed', done.got ->> 'v');
   END IF;
   RETURN jsonb_build_object('want', want);
+END
+$$;
+
+-- What the oracle says of each call of a delivery: "calls" (counts, errors,
+-- written, killed, the last step) and "seen" (the events that were applied). A
+-- purge above the greatest position that was delivered must be refused, unless
+-- forced.
+CREATE FUNCTION law.judge_delivery(d jsonb) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE
+  calls   jsonb[] := '{}';
+  seen    integer[] := '{}';
+  topmost numeric[];
+  step    integer := 0;
+  n       integer := 0;
+  eids    integer[];
+  acts    jsonb;
+  c       jsonb;
+  a       jsonb;
+  want    record;
+BEGIN
+  CALL law.begin_model(d);
+  WHILE n < jsonb_array_length(d -> 'calls') LOOP
+    c := d -> 'calls' -> n;
+    n := n + 1;
+    acts := '[]';
+    FOR i IN 0 .. coalesce(jsonb_array_length(c -> 'acts'), 0) - 1 LOOP
+      a := c -> 'acts' -> i;
+      IF a ->> 'kind' LIKE 'purge%' AND NOT (a ->> 'force')::boolean
+         AND (topmost IS NULL OR law.num_array(a -> 'pos') > topmost) THEN
+        a := a || '{"refused": "22023"}';
+      ELSIF jsonb_typeof(a -> 'refused') IS DISTINCT FROM 'string' THEN
+        CALL law.owner_act(a ->> 'kind', law.num_array(a -> 'pos'));
+      END IF;
+      acts := acts || a;
+      step := step + 1;
+      CALL law.remember(step);
+    END LOOP;
+    IF (c ->> 'bump')::boolean THEN
+      UPDATE law.model SET own = own::integer + 1 WHERE live;
+    END IF;
+    eids := law.int_array(c -> 'e');
+    SELECT * INTO want FROM law.judge(eids, law.int_array(c -> 'f'), law.code_array(c -> 'refused'));
+    step := step + 1;
+    CALL law.remember(step);
+    calls := calls || (to_jsonb(want) || jsonb_build_object('step', step, 'acts', acts));
+    IF cardinality(want.errors) = 0 THEN
+      seen := seen || eids;
+      SELECT max(e.pos) INTO topmost
+      FROM (SELECT topmost UNION ALL SELECT e.pos FROM law.event e JOIN law.form f USING (eid)
+            WHERE eid = ANY (eids) AND form = 0
+              AND law.class(f.op, e.ka, e.kb, e.pos, e.vals) NOT IN ('snapshot', 'ignored')) AS e (pos);
+    END IF;
+  END LOOP;
+  RETURN jsonb_build_object('calls', to_jsonb(calls), 'seen', to_jsonb(seen));
+END
+$$;
+
+/*
+ * A delivery d in one home: "wants" is what the oracle says of each call. The
+ * result is NULL or says what went wrong at the first call that went wrong; the
+ * trace is what was expected up to there.
+ */
+CREATE PROCEDURE law.play_home(d jsonb, home jsonb, wants jsonb, INOUT result jsonb, INOUT trace jsonb)
+LANGUAGE plpgsql AS $$
+DECLARE
+  commits  boolean := (d ->> 'commits')::boolean;
+  consumes boolean := (d ->> 'consume')::boolean;
+  decoys   integer := (d ->> 'decoys')::integer;
+  side     boolean := home ->> 'name' = 'side';
+  c        jsonb;
+  acts     jsonb;
+  n        integer := 0;
+  step     integer := 0;
+  eids     integer[];
+  forms    integer[];
+  want     jsonb;
+  errors   text[];
+  got      record;
+  wrong    jsonb;
+  answer   jsonb;
+  before   jsonb;
+  written  text[];
+  expected text[];
+  left_over bigint;
+BEGIN
+  result := NULL;
+  trace := '[]';
+  CALL law.begin_home(d, home);
+  IF commits THEN COMMIT; END IF;
+  WHILE n < jsonb_array_length(d -> 'calls') LOOP
+    c := d -> 'calls' -> n;
+    want := wants -> n;
+    n := n + 1;
+    eids := law.int_array(c -> 'e');
+    forms := law.int_array(c -> 'f');
+    errors := ARRAY(SELECT jsonb_array_elements_text(want -> 'errors'));
+    wrong := '{}';
+    acts := '[]';
+    DELETE FROM staging;
+    FOR i IN 0 .. jsonb_array_length(want -> 'acts') - 1 LOOP
+      answer := law.act(home, want -> 'acts' -> i, step);
+      acts := acts || answer;
+      step := step + 1;
+      IF NOT answer ? 'act' THEN
+        answer := law.inspect(home, step);
+        CONTINUE WHEN answer = '{}';
+        answer := answer || jsonb_build_object('act', want -> 'acts' -> i -> 'kind',
+                                               'statement', want -> 'acts' -> i -> 'sql');
+      END IF;
+      wrong := answer;
+      EXIT;
+    END LOOP;
+    step := (want ->> 'step')::integer;
+    IF wrong = '{}' THEN
+      IF (c ->> 'bump')::boolean THEN
+        EXECUTE home ->> 'bump';
+      END IF;
+      INSERT INTO staging
+      SELECT r.*
+      FROM unnest(eids, forms) WITH ORDINALITY AS i (eid, form, seq) JOIN law.form f USING (eid, form),
+           jsonb_populate_record(NULL::staging, f.row) AS r
+      ORDER BY i.seq;
+      -- rows that the filter leaves out; read, they would be an error
+      IF decoys > 0 THEN
+        INSERT INTO staging (op) SELECT '9' FROM generate_series(1, decoys);
+      END IF;
+      before := (SELECT jsonb_object_agg(ka || '|' || kb, version) FROM state);
+      IF commits THEN COMMIT; END IF;
+      FOR run IN (CASE WHEN (c ->> 'dry')::boolean THEN 0 ELSE 1 END) .. 1 LOOP
+        SELECT * INTO got FROM law.attempt(
+          'SELECT to_jsonb(r) FROM (' || replace(replace(home ->> 'call', '@dry@', (run = 0)::text),
+                                                 '@with@', coalesce(c ->> 'with', '')) || ') AS r',
+          cardinality(errors) > 0 OR (d ->> 'caught')::boolean);
+        IF got.code IS NOT NULL AND got.code = ANY (errors) THEN
+          NULL;
+        ELSIF got.code IS NOT NULL OR cardinality(errors) > 0 THEN
+          wrong := wrong || jsonb_build_object('expected_error', errors, 'error', got.code, 'message', got.message,
+                                               'expected', want -> 'counts',
+                                               'actual', got.got - 'low_position' - 'high_position');
+        ELSIF NOT got.got @> (want -> 'counts' || '{"skipped": false}') THEN
+          wrong := wrong || jsonb_build_object('expected', want -> 'counts',
+                                               'actual', got.got - 'low_position' - 'high_position');
+        END IF;
+        written := (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM state
+                    WHERE version IS DISTINCT FROM before ->> (ka || '|' || kb));
+        expected := '{}';
+        IF run = 1 THEN
+          expected := ARRAY(SELECT jsonb_array_elements_text(
+            CASE WHEN side THEN want -> 'written' ELSE want -> 'written' || (want -> 'killed') END));
+        END IF;
+        IF NOT (written @> expected AND expected @> written) THEN
+          wrong := wrong || jsonb_build_object('expected_written', expected, 'written', written);
+        END IF;
+        left_over := (SELECT count(*) FROM staging);
+        IF left_over <> (CASE WHEN run = 1 AND consumes AND cardinality(errors) = 0 THEN 0
+                              ELSE cardinality(eids) END) + decoys THEN
+          wrong := wrong || jsonb_build_object('staging_rows_left', left_over);
+        END IF;
+        IF wrong <> '{}' THEN
+          wrong := wrong || jsonb_build_object('dry_run', run = 0);
+          EXIT;
+        END IF;
+      END LOOP;
+      IF wrong -> 'dry_run' IS DISTINCT FROM 'true' THEN
+        wrong := wrong || law.inspect(home, step);
+      END IF;
+    END IF;
+    IF (d ->> 'trace')::boolean THEN
+      trace := trace || jsonb_build_object(
+        'counts', want -> 'counts', 'errors', want -> 'errors', 'acts', acts,
+        'marks', (SELECT m.marks FROM law.mark m WHERE m.step = (want ->> 'step')::integer),
+        'state', (SELECT coalesce(jsonb_agg(jsonb_build_object(
+                    'ka', ka, 'kb', kb, 'live', live, 'pos', law.print((SELECT kind FROM law.setting), pos),
+                    'vals', vals, 'own', own, 'killed', killed, 'loose', loose) ORDER BY ka, kb), '[]')
+                  FROM law.past p WHERE p.step = (want ->> 'step')::integer));
+    END IF;
+    IF wrong <> '{}' THEN
+      result := jsonb_build_object('call', n) || wrong;
+      RETURN;
+    END IF;
+    IF commits THEN COMMIT; END IF;
+  END LOOP;
 END
 $$;
 
@@ -223,172 +423,33 @@ $$;
  * end), "commits", "caught", "calls": each "e" and "f" (events and their
  * spellings), "dry", "bump", "with", "refused" (the SQLSTATE it must fail with),
  * "acts" (see law.act). The result is NULL or says what went wrong at the first
- * call that went wrong; with "trace", what the oracle expected of each call.
+ * call that went wrong in the first home that went wrong; with "trace", what the
+ * oracle expected of each call.
  */
 CREATE PROCEDURE law.play(d jsonb, INOUT result jsonb)
 LANGUAGE plpgsql AS $$
 DECLARE
-  commits  boolean := (d ->> 'commits')::boolean;
-  consumes boolean := (d ->> 'consume')::boolean;
-  decoys   integer := (d ->> 'decoys')::integer;
-  homes    jsonb := d -> 'homes';
-  trace    jsonb := '[]';
-  home     jsonb;
-  side     boolean;
-  c        jsonb;
-  a        jsonb;
-  acts     jsonb;
-  n        integer := 0;
-  eids     integer[];
-  forms    integer[];
-  want     record;
-  got      record;
-  wrong    jsonb;
-  answer   jsonb;
-  before   jsonb;
-  written  text[];
-  expected text[];
-  left_over bigint;
-  seen     integer[] := '{}';
-  topmost  numeric[];
-  verdict  record;
+  verdict jsonb := law.judge_delivery(d);
+  home    jsonb;
+  trace   jsonb;
+  final   record;
 BEGIN
   result := NULL;
-  CALL law.begin_delivery(d);
-  IF commits THEN COMMIT; END IF;
-  WHILE n < jsonb_array_length(d -> 'calls') LOOP
-    c := d -> 'calls' -> n;
-    n := n + 1;
-    eids := law.int_array(c -> 'e');
-    forms := law.int_array(c -> 'f');
-    wrong := '{}';
-    acts := '[]';
-    SELECT NULL::jsonb AS counts, '{}'::text[] AS errors INTO want;
-    -- between the calls
-    FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
-      CALL law.enter(homes -> h);
-      DELETE FROM staging;
-    END LOOP;
-    FOR i IN 0 .. coalesce(jsonb_array_length(c -> 'acts'), 0) - 1 LOOP
-      a := c -> 'acts' -> i;
-      FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
-        home := homes -> h;
-        CALL law.enter(home);
-        answer := law.act(home, a, topmost);
-        IF answer ? 'act' THEN
-          wrong := answer || jsonb_build_object('home', home -> 'name');
-          EXIT;
-        END IF;
-      END LOOP;
-      EXIT WHEN wrong <> '{}';
-      acts := acts || answer;
-      IF NOT answer ? 'refused' THEN
-        CALL law.owner_act(a ->> 'kind', law.num_array(a -> 'pos'));
+  IF (d ->> 'commits')::boolean THEN COMMIT; END IF;
+  FOR h IN 0 .. jsonb_array_length(d -> 'homes') - 1 LOOP
+    home := d -> 'homes' -> h;
+    CALL law.play_home(d, home, verdict -> 'calls', result, trace);
+    IF result IS NULL THEN
+      SELECT * INTO final
+      FROM law.final_differences(CASE WHEN (d ->> 'final')::boolean THEN law.int_array(verdict -> 'seen') END,
+                                 d -> 'first', law.num_array(d -> 'as_of'), nullif(d -> 'source', 'null'));
+      IF final.law IS NOT NULL OR final.origin IS NOT NULL THEN
+        result := jsonb_build_object('call', jsonb_array_length(d -> 'calls'), 'against_the_law', final.law,
+                                     'against_the_source', final.origin);
       END IF;
-      FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
-        home := homes -> h;
-        CALL law.enter(home);
-        answer := law.inspect(home);
-        IF answer <> '{}' THEN
-          wrong := answer || jsonb_build_object('act', a ->> 'kind', 'statement', a -> 'sql', 'home', home -> 'name');
-          EXIT;
-        END IF;
-      END LOOP;
-      EXIT WHEN wrong <> '{}';
-    END LOOP;
-    IF wrong = '{}' THEN
-      IF (c ->> 'bump')::boolean THEN
-        FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
-          CALL law.enter(homes -> h);
-          EXECUTE homes -> h ->> 'bump';
-        END LOOP;
-        UPDATE law.model SET own = own::integer + 1 WHERE live;
-      END IF;
-      SELECT * INTO want FROM law.judge(eids, forms, law.code_array(c -> 'refused'));
     END IF;
-    -- the call, in each home
-    FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
-      EXIT WHEN wrong <> '{}';
-      home := homes -> h;
-      side := home ->> 'name' = 'side';
-      CALL law.enter(home);
-      INSERT INTO staging
-      SELECT r.*
-      FROM unnest(eids, forms) WITH ORDINALITY AS i (eid, form, seq) JOIN law.form f USING (eid, form),
-           jsonb_populate_record(NULL::staging, f.row) AS r
-      ORDER BY i.seq;
-      -- rows that the filter leaves out; read, they would be an error
-      INSERT INTO staging (op) SELECT '9' FROM generate_series(1, decoys);
-      before := (SELECT jsonb_object_agg(ka || '|' || kb, version) FROM state);
-      IF commits THEN COMMIT; END IF;
-      FOR run IN (CASE WHEN (c ->> 'dry')::boolean THEN 0 ELSE 1 END) .. 1 LOOP
-        SELECT * INTO got FROM law.attempt(
-          'SELECT to_jsonb(r) FROM (' || replace(replace(home ->> 'call', '@dry@', (run = 0)::text),
-                                                 '@with@', coalesce(c ->> 'with', '')) || ') AS r',
-          cardinality(want.errors) > 0 OR (d ->> 'caught')::boolean);
-        IF got.code IS NOT NULL AND got.code = ANY (want.errors) THEN
-          NULL;
-        ELSIF got.code IS NOT NULL OR cardinality(want.errors) > 0 THEN
-          wrong := wrong || jsonb_build_object('expected_error', want.errors, 'error', got.code, 'message', got.message,
-                                               'expected', want.counts, 'actual', got.got - 'low_position' - 'high_position');
-        ELSIF NOT got.got @> (want.counts || '{"skipped": false}') THEN
-          wrong := wrong || jsonb_build_object('expected', want.counts, 'actual', got.got - 'low_position' - 'high_position');
-        END IF;
-        written := (SELECT coalesce(array_agg(ka || '|' || kb ORDER BY ka, kb), '{}') FROM state
-                    WHERE version IS DISTINCT FROM before ->> (ka || '|' || kb));
-        expected := CASE WHEN run = 0 THEN '{}' WHEN side THEN want.written
-                         ELSE (SELECT coalesce(array_agg(k ORDER BY k), '{}') FROM unnest(want.written || want.killed) AS k) END;
-        IF NOT (written @> expected AND expected @> written) THEN
-          wrong := wrong || jsonb_build_object('expected_written', expected, 'written', written);
-        END IF;
-        left_over := (SELECT count(*) FROM staging);
-        IF left_over <> (CASE WHEN run = 1 AND consumes AND cardinality(want.errors) = 0 THEN 0
-                              ELSE cardinality(eids) END) + decoys THEN
-          wrong := wrong || jsonb_build_object('staging_rows_left', left_over);
-        END IF;
-        IF wrong <> '{}' THEN
-          wrong := wrong || jsonb_build_object('dry_run', run = 0, 'home', home -> 'name');
-          EXIT;
-        END IF;
-      END LOOP;
-      IF wrong -> 'dry_run' IS DISTINCT FROM 'true' THEN
-        answer := law.inspect(home);
-        IF answer <> '{}' THEN
-          wrong := wrong || answer || jsonb_build_object('home', home -> 'name');
-        END IF;
-      END IF;
-    END LOOP;
-    IF (d ->> 'trace')::boolean THEN
-      trace := trace || jsonb_build_object(
-        'counts', want.counts, 'errors', want.errors, 'acts', acts,
-        'marks', (SELECT jsonb_build_object('fence', law.print(kind, fence), 'floor', law.print(kind, floor))
-                  FROM law.setting),
-        'state', (SELECT coalesce(jsonb_agg(jsonb_build_object(
-                    'ka', ka, 'kb', kb, 'live', live, 'pos', law.print((SELECT kind FROM law.setting), pos),
-                    'vals', vals, 'own', own, 'killed', killed, 'loose', loose) ORDER BY ka, kb), '[]') FROM law.model));
-    END IF;
-    IF wrong <> '{}' THEN
-      result := jsonb_build_object('call', n) || wrong;
-      IF (d ->> 'trace')::boolean THEN result := result || jsonb_build_object('trace', trace); END IF;
-      RETURN;
-    END IF;
-    IF cardinality(want.errors) = 0 THEN
-      seen := seen || eids;
-      SELECT max(e.pos) INTO topmost
-      FROM (SELECT topmost UNION ALL SELECT e.pos FROM law.event e JOIN law.form f USING (eid)
-            WHERE eid = ANY (eids) AND form = 0
-              AND law.class(f.op, e.ka, e.kb, e.pos, e.vals) NOT IN ('snapshot', 'ignored')) AS e (pos);
-    END IF;
-    IF commits THEN COMMIT; END IF;
-  END LOOP;
-  FOR h IN 0 .. jsonb_array_length(homes) - 1 LOOP
-    home := homes -> h;
-    CALL law.enter(home);
-    SELECT * INTO verdict FROM law.final_differences(CASE WHEN (d ->> 'final')::boolean THEN seen END, d -> 'first',
-                                                     law.num_array(d -> 'as_of'), nullif(d -> 'source', 'null'));
-    IF verdict.law IS NOT NULL OR verdict.origin IS NOT NULL THEN
-      result := jsonb_build_object('call', n, 'home', home -> 'name',
-                                   'against_the_law', verdict.law, 'against_the_source', verdict.origin);
+    IF result IS NOT NULL THEN
+      result := result || jsonb_build_object('home', home -> 'name');
       EXIT;
     END IF;
   END LOOP;

@@ -93,7 +93,7 @@ $$;
  */
 CREATE FUNCTION law.judge(eids integer[], forms integer[], refusals text[],
                           OUT counts jsonb, OUT errors text[], OUT written text[], OUT killed text[])
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   swept numeric[];
 BEGIN
@@ -320,7 +320,7 @@ $$;
  */
 CREATE FUNCTION law.final(eids integer[], first jsonb, as_of numeric[])
 RETURNS TABLE (ka text, kb text, live boolean, pos numeric[], vals jsonb)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY
   WITH item AS (

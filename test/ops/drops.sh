@@ -82,32 +82,19 @@ group_drops() {
 
   # ---- columns
   for home in table row; do
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of the key column ($home)" $db -c "ALTER TABLE t DROP COLUMN id"
-    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('t')"
-    works "detach still works ($home)" $db -c "SELECT cdc_detach('t', drop_tombstones => true)"
-    restores "DROP of the key column ($home)" $db
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
-    no_orphans "DROP of the key column ($home)" $db
-
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of the position column ($home)" $db -c "ALTER TABLE t DROP COLUMN source_position"
-    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('t')"
-    restores "DROP of the position column ($home)" $db
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
-
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of the key's index ($home)" $db -c "ALTER TABLE t DROP CONSTRAINT t_pkey"
-    refused "next apply says so ($home)" "55000" $db -c "SELECT cdc_apply('t')"
-    restores "DROP of the key's index ($home)" $db
-    works "a new unique index will do ($home)" $db -c "CREATE UNIQUE INDEX ON t (id)" -c "SELECT cdc_apply('t')"
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
-
-    works "target ($home)" $db -c "SELECT make('t', '$home')"
-    works "DROP of a fed column ($home)" $db -c "ALTER TABLE t DROP COLUMN v"
-    works "next apply goes on without it ($home)" $db -c "SELECT cdc_apply('t')"
-    restores "DROP of a fed column ($home)" $db
-    works "and the table goes ($home)" $db -c "DROP TABLE t"
+    works "targets ($home)" $db -c "SELECT make('k', '$home'), make('p', '$home'), make('i', '$home'), make('f', '$home')"
+    works "DROP of the key column ($home)" $db -c "ALTER TABLE k DROP COLUMN id"
+    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('k')"
+    works "DROP of the position column ($home)" $db -c "ALTER TABLE p DROP COLUMN source_position"
+    refused "next apply says so ($home)" "42703|55000" $db -c "SELECT cdc_apply('p')"
+    works "DROP of the key's index ($home)" $db -c "ALTER TABLE i DROP CONSTRAINT i_pkey"
+    refused "next apply says so ($home)" "55000" $db -c "SELECT cdc_apply('i')"
+    works "DROP of a fed column ($home)" $db -c "ALTER TABLE f DROP COLUMN v"
+    works "next apply goes on without it ($home)" $db -c "SELECT cdc_apply('f')"
+    restores "dropped columns ($home)" $db
+    works "a new unique index will do ($home)" $db -c "CREATE UNIQUE INDEX ON i (id)" -c "SELECT cdc_apply('i')"
+    works "detach works without the key ($home)" $db -c "SELECT cdc_detach('k', drop_tombstones => true)"
+    works "the tables go ($home)" $db -c "DROP TABLE k, p, i, f"
     no_orphans "columns ($home)" $db
   done
   works "target" $db -c "SELECT make('t', 'row')"
@@ -115,12 +102,24 @@ group_drops() {
   refused "next apply says so" "42703|55000" $db -c "SELECT cdc_apply('t')"
   refused "so does purge" "42703|55000" $db -c "SELECT cdc_purge_tombstones('t', '0/1')"
   restores "DROP of the tombstone column" $db
+  either "detach, with tombstones that are gone" "42703|55000" $db -c "SELECT cdc_detach('t', drop_tombstones => true)"
   works "and the table goes" $db -c "DROP TABLE t"
   # a column dropped and made anew is another column
   works "column anew" $db -c "SELECT make('t')" -c "ALTER TABLE t DROP COLUMN v; ALTER TABLE t ADD COLUMN v text"
   works "next apply feeds it" $db -c "INSERT INTO stage VALUES ('u', 1, 'anew', '0/30')" -c "SELECT cdc_apply('t')"
   gives "with the value" "anew" $db -c "SELECT v FROM t WHERE id = 1"
   works "and the table goes" $db -c "DROP TABLE t" -c "DELETE FROM stage WHERE v = 'anew'"
+  for home in table row; do
+    works "key, position and mark made anew ($home)" $db -c "SELECT make('t', '$home')" -c "
+      ALTER TABLE t DROP COLUMN id; ALTER TABLE t ADD COLUMN id int; UPDATE t SET id = 1 WHERE v = 'one'; DELETE FROM t WHERE id IS NULL;
+      ALTER TABLE t ADD PRIMARY KEY (id); ALTER TABLE t DROP COLUMN source_position; ALTER TABLE t ADD COLUMN source_position cdc_position;
+      ALTER TABLE t DROP COLUMN IF EXISTS deleted; ALTER TABLE t ADD COLUMN deleted boolean"
+    works "next apply goes by the names ($home)" $db -c "SELECT cdc_apply('t')"
+    works "a rename does not spoil it ($home)" $db -c "ALTER TABLE t RENAME v TO w" -c "SELECT cdc_apply('t', on_schema_change => 'ignore')"
+    gives "nor names of dropped columns come in ($home)" "{id}|{source_position}" $db -c "SELECT key_columns, position_columns FROM cdc_targets"
+    works "detach goes by the names, too ($home)" $db -c "SELECT cdc_detach('t', drop_tombstones => true)"
+    works "and the table goes ($home)" $db -c "DROP TABLE t"
+  done
 
   # ---- the side table by hand
   works "target" $db -c "SELECT make('t', 'table', 'error')"

@@ -13,13 +13,12 @@ dump_text() { # DATABASE [PG_DUMP ARGUMENT...]
     /^\\\.$/ { skip = 0 }'
 }
 
-# compare_restored WHAT SOURCE RESTORED [USER]: registry, text, behaviour
+# compare_restored WHAT RESTORED [USER]: registry, text, rows
 compare_restored() {
-  local what=$1 src=$2 dst=$3 user=${4:-postgres} wrong
-  is "$what: registry" "$(sql "$dst" -U "$user" -c "SELECT truth.registry()" 2>&1)" \
-    "$(sql "$src" -U "$user" -c "SELECT truth.registry()")"
+  local what=$1 dst=$2 user=${3:-postgres} wrong
+  is "$what: registry" "$(sql "$dst" -U "$user" -c "SELECT truth.registry()" 2>&1)" "$source_registry"
   gives "$what: attribute numbers follow the names" "" "$dst" -U "$user" -c "SELECT truth.wrong_numbers()"
-  wrong=$(diff <(dump_text "$src" -U "$user" 2>&1) <(dump_text "$dst" -U "$user" 2>&1) | head -n 15)
+  wrong=$(diff "$ops_tmp/source.txt" <(dump_text "$dst" -U "$user" 2>&1) | head -n 15)
   is "$what: a second dump is the first" "$wrong" ""
   gives "$what: rows and tombstones" "" "$dst" -U "$user" \
     -c "SELECT label, truth.wrong(label) FROM truth.target"
@@ -74,8 +73,14 @@ make_source() { # DATABASE USER
   }
 }
 
+# What restored databases are compared with.
+know_source() { # USER
+  source_registry=$(sql ops_src -U "$1" -c "SELECT truth.registry()")
+  dump_text ops_src -U "$1" >"$ops_tmp/source.txt"
+  is "source: twelve targets are attached" "$(grep -c '^target' <<<"$source_registry")" 12
+}
+
 group_dump() {
-  local user
   # ---- a superuser
   new_database ops_src
   make_source ops_src postgres || { not_ok "source of the superuser"; return; }
@@ -110,9 +115,11 @@ group_dump() {
   sql ops_src -c "DELETE FROM cdc.cdc_target_state s WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.target)" \
     -c "DELETE FROM cdc.cdc_target_rule s WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = s.target)"
 
+  know_source postgres
+
   new_database ops_dst
   works "restore of the plain dump" ops_dst -f "$ops_tmp/all.sql"
-  compare_restored "plain" ops_src ops_dst
+  compare_restored "plain" ops_dst
   go_on "plain" ops_dst
 
   new_database ops_dst
@@ -121,12 +128,12 @@ group_dump() {
   else
     not_ok "pg_restore" "$(cat "$ops_tmp/out")"
   fi
-  compare_restored "custom" ops_src ops_dst
+  compare_restored "custom" ops_dst
   # once more over the same database
   # (the server's own dumps stumble over the keys of partitions there)
   pg_restore --clean --if-exists -d ops_dst "$ops_tmp/all.dump" >"$ops_tmp/out" 2>&1 || true
   is "pg_restore --clean" "$(grep ERROR "$ops_tmp/out" | grep -v 'cannot drop inherited constraint')" ""
-  compare_restored "clean" ops_src ops_dst
+  compare_restored "clean" ops_dst
   go_on "clean" ops_dst
 
   new_database ops_dst
@@ -135,7 +142,7 @@ group_dump() {
   else
     not_ok "pg_restore -j2" "$(cat "$ops_tmp/out")"
   fi
-  compare_restored "parallel" ops_src ops_dst
+  compare_restored "parallel" ops_dst
 
   # ---- selections
   # schemas alone: tables with content, no attachment, and attaching works
@@ -161,7 +168,7 @@ group_dump() {
   else
     not_ok "pg_restore -n with the extension's schema" "$(tail -n 5 "$ops_tmp/out")"
   fi
-  compare_restored "pg_restore -n" ops_src ops_dst
+  compare_restored "pg_restore -n" ops_dst
   # tables
   new_database ops_dst
   works "extension before -t" ops_dst -c "CREATE SCHEMA cdc" -c "CREATE EXTENSION cdc_precedence SCHEMA cdc" \
@@ -181,7 +188,7 @@ group_dump() {
     pg_restore -e --section=$section -d ops_dst "$ops_tmp/all.dump" >>"$ops_tmp/out" 2>&1 || echo "$section" >>"$ops_tmp/out"
   done
   is "pg_restore by sections" "$(cat "$ops_tmp/out")" ""
-  compare_restored "sections" ops_src ops_dst
+  compare_restored "sections" ops_dst
   # a schema-only dump restores, with nothing attached
   new_database ops_dst
   pg_dump -s -d ops_src >"$ops_tmp/schema.sql"
@@ -193,15 +200,24 @@ group_dump() {
   works "data-only dump, past the guard" ops_dst -c "SET cdc_precedence.bypass_guard = on" -f "$ops_tmp/data.sql"
   gives "data-only dump: rows and tombstones" "" ops_dst -c "SELECT label, truth.wrong(label) FROM truth.target"
 
+  # ---- the superuser's database moves to a plain owner
+  new_database ops_dst ops_owner
+  pg_dump -O -x -d ops_src -f "$ops_tmp/moved.sql" || not_ok "dump without owners"
+  works "a dump without owners, restored by a plain owner" ops_dst -U ops_owner -f "$ops_tmp/moved.sql"
+  gives "moved: registry" "$source_registry" ops_dst -U ops_owner -c "SELECT truth.registry()"
+  gives "moved: attribute numbers follow the names" "" ops_dst -U ops_owner -c "SELECT truth.wrong_numbers()"
+  go_on "moved" ops_dst ops_owner
+
   # ---- a plain owner of the trusted extension
   new_database ops_src ops_owner
   make_source ops_src ops_owner || { not_ok "source of a plain owner"; return; }
   gives "owner's source: rows and tombstones" "" ops_src -U ops_owner -c "SELECT label, truth.wrong(label) FROM truth.target"
+  know_source ops_owner
   PGUSER=ops_owner pg_dump -Fp -d ops_src -f "$ops_tmp/all.sql" || not_ok "owner's plain dump"
   PGUSER=ops_owner pg_dump -Fc -d ops_src -f "$ops_tmp/all.dump" || not_ok "owner's custom dump"
   new_database ops_dst ops_owner
   works "owner's plain restore" ops_dst -U ops_owner -f "$ops_tmp/all.sql"
-  compare_restored "owner's plain" ops_src ops_dst ops_owner
+  compare_restored "owner's plain" ops_dst ops_owner
   go_on "owner's plain" ops_dst ops_owner
   new_database ops_dst ops_owner
   if PGUSER=ops_owner pg_restore -e -j2 -d ops_dst "$ops_tmp/all.dump" >"$ops_tmp/out" 2>&1; then
@@ -209,10 +225,10 @@ group_dump() {
   else
     not_ok "owner's pg_restore -j2" "$(cat "$ops_tmp/out")"
   fi
-  compare_restored "owner's parallel" ops_src ops_dst ops_owner
+  compare_restored "owner's parallel" ops_dst ops_owner
   go_on "owner's parallel" ops_dst ops_owner
   # the superuser restores the owner's dump, and the other way round
   new_database ops_dst
   works "owner's dump restored by the superuser" ops_dst -f "$ops_tmp/all.sql"
-  compare_restored "owner's by superuser" ops_src ops_dst
+  compare_restored "owner's by superuser" ops_dst
 }

@@ -11,6 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")"
 . ./ops.sh
 
+for tool in psql createdb dropdb pg_dump pg_restore; do
+  command -v $tool >/dev/null 2>&1 || { echo "$tool is missing: it comes with the server's client programs" >&2; exit 1; }
+done
+
 ops_tmp=$(mktemp -d)
 ops_roles="ops_owner ops_user ops_other ops_mallory"
 tidy() {

@@ -267,12 +267,12 @@ BEGIN
 	RETURN NEXT expect(format('%s, %s, horizon %s: %s cells', h.home, s.scale, z.horizon, n), wrong || ' wrong', '0 wrong');
 END $$;
 
-SELECT check_cells(home, scale) FROM home CROSS JOIN scale WHERE scales IS NULL OR scale = ANY (scales) ORDER BY home, scale;
+SELECT check_cells(home, scale) FROM home CROSS JOIN scale WHERE scales IS NULL OR scale = ANY (scales) ORDER BY home COLLATE "C", scale COLLATE "C";
 -- fence and floor
 SELECT check_cells(home, scale, horizon) FROM home CROSS JOIN scale CROSS JOIN horizon
 WHERE attached AND scale = ANY (scales) AND horizon <> 'none'
 	AND CASE scale WHEN 'ordinal' THEN target !~ 'parts' OR horizon ~ 'at$' WHEN 'epoch' THEN horizon ~ '^fence (at|below)$' WHEN 'number' THEN horizon ~ '^(fence at|floor at)$' END
-ORDER BY home, scale, horizon;
+ORDER BY home COLLATE "C", scale COLLATE "C", horizon COLLATE "C";
 
 -- A stored position of 0/0 is no position, whatever its ordinal and epoch.
 CREATE FUNCTION check_zero(at_stored cdc_position) RETURNS SETOF text

@@ -49,7 +49,7 @@ SELECT expect('the late one, and no side table as a target', attached(), 'attach
 -- arguments
 SELECT refused('no such schema', $$SELECT * FROM cdc_attach_schema('attach_schema_nowhere', 'attach_schema_s')$$, '3F000', 'attach_schema_nowhere');
 SELECT refused('no such staging schema', $$SELECT * FROM cdc_attach_schema('attach_schema_t', 'attach_schema_nowhere')$$, '3F000', 'attach_schema_nowhere');
-SELECT refused('a pattern without a place for the name', $$SELECT * FROM cdc_attach_schema('attach_schema_t', 'attach_schema_s', 'stg')$$, '22023', '%s');
+SELECT refused('a pattern without a place for the name', $$SELECT * FROM cdc_attach_schema('attach_schema_t', 'attach_schema_s', 'stg')$$, '22023', '%s', 'h');
 SELECT expect('nothing there', count(*)::text, '0') FROM cdc_attach_schema('attach_schema_s', 'attach_schema_t', 'nothing_%s_here') WHERE attached;
 -- tables of others are told of, not attached
 CREATE ROLE regress_cdc_schema;

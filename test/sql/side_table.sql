@@ -140,6 +140,37 @@ INSERT INTO watched_event VALUES ('d', 5, NULL, '2/2'), ('d', 3, NULL, '2/2');
 SELECT apply_refused('a row that is referred to', 'watched', 'watched_event', '', '23503', NULL, '', false);
 SELECT expect('all or nothing', rows_of('SELECT id, source_position FROM watched_tombstones WHERE id IN (3, 5)') || rows_of('child'), 'none(1,3)');
 
+-- a table that refers to itself: the order of a batch does not matter
+CREATE TABLE tree (id int PRIMARY KEY, parent int REFERENCES tree, v text);
+CREATE TABLE tree_event (op text, id int, parent int, v text, source_position cdc_position);
+SELECT cdc_attach('tree', 'tree_event');
+INSERT INTO tree_event VALUES ('c', 2, 1, 'b', '1/1'), ('c', 1, NULL, 'a', '1/2'), ('c', 3, 2, 'c', '1/3');
+SELECT applied('tree', 'tree_event');
+TRUNCATE tree_event;
+INSERT INTO tree_event VALUES ('d', 1, NULL, NULL, '1/4'), ('u', 3, 9, 'c', '1/4'), ('c', 9, NULL, 'i', '1/5'), ('d', 2, NULL, NULL, '1/6');
+SELECT apply_is('parents go, others come', 'tree', 'tree_event', '', 'inserted=1 updated=1 deleted=2', 'SELECT id, parent FROM tree', '(3,9) (9,)');
+TRUNCATE tree_event;
+INSERT INTO tree_event VALUES ('t', NULL, NULL, NULL, '1/4:1'), ('u', 9, NULL, 'j', '1/7');
+SELECT apply_is('a truncate takes the child', 'tree', 'tree_event', '', 'updated=1 truncated=1', 'SELECT id, v FROM tree', '(9,j)');
+-- BEFORE triggers that change what is the law's, or the row itself
+CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	CASE NEW.v WHEN 'position' THEN NEW.source_position := '9/9'; WHEN 'key' THEN NEW.id := 99; ELSE NEW.v := upper(NEW.v); END CASE;
+	RETURN NEW;
+END $$;
+CREATE FUNCTION meddle_delete() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE tree SET v = 'z' WHERE id = OLD.id; RETURN OLD; END $$;
+CREATE TRIGGER meddle BEFORE INSERT ON tree FOR EACH ROW EXECUTE FUNCTION meddle();
+CREATE TRIGGER meddle_delete BEFORE DELETE ON tree FOR EACH ROW EXECUTE FUNCTION meddle_delete();
+TRUNCATE tree_event;
+INSERT INTO tree_event VALUES ('c', 1, NULL, 'position', '2/1');
+SELECT apply_refused('the position of a revived row', 'tree', 'tree_event', '', '27000', 'source_position', 'h', false);
+UPDATE tree_event SET v = 'key';
+SELECT apply_refused('its key', 'tree', 'tree_event', '', '27000', 'id', 'h', false);
+UPDATE tree_event SET v = 'value';
+SELECT apply_is('any other value', 'tree', 'tree_event', '', 'inserted=1', 'SELECT id, v FROM tree', '(1,VALUE) (9,j)');
+UPDATE tree_event SET op = 'd', source_position = '2/2';
+SELECT apply_refused('the row under a delete', 'tree', 'tree_event', '', '27000', NULL, '', false);
+
 --
 -- Keys of every kind
 --
