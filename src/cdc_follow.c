@@ -318,11 +318,16 @@ drop_side_table(Oid side, bool cascade)
 				 errhint("DROP TABLE %s;", cdc_quoted_relation(side))));
 }
 
+/*
+ * The registry rows of a target are written under its apply lock; the commands
+ * followed here hold only what they drop.
+ */
 static void
 forget_side_table(Oid target)
 {
 	CdcRegistration reg;
 
+	(void) cdc_target_lock(target, ExclusiveLock, false);
 	cdc_registry_read_now(target, &reg);
 	reg.tombstones = InvalidOid;
 	cdc_registry_put_state(&reg);

@@ -216,7 +216,7 @@ class Storm:
             self.sessions()
             self.s.run('RESET statement_timeout; RESET lock_timeout')
             self.s.run("CALL fill('%s', %f, %d)" % (t, rng.choice([0.05, 0.2, 0.5]), self.o.events if purged else half))
-            how = rng.choice(hard) if rng.random() < 0.12 else rng.choice(soft)
+            how = rng.choice(hard) if rng.random() < 0.1 else rng.choice(soft)
             ok = ok and self.one(how, t, self.call(t))
         for t in TARGETS:
             self.whole(t, self.o.events)

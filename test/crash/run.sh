@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
 # The crash test (crash.py) on servers of its own: one that is killed again
-# and again, and a physical standby of it.
+# and again, and a physical standby of it; before that, many sessions at once
+# on the same targets (commotion.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . test/lib.sh
 
-seconds=20
+seconds=16
+commotion=6
 arguments=()
 usage() {
   cat <<'USAGE'
 usage: test/crash/run.sh [--long] [--seconds N] [--seed N] [--only storm|consume]
-  --long       15 minutes, 100000 events
-  --seconds N  so long (without the start of the servers and the end)
+  --long       15 minutes, 100000 events, and 5 minutes of commotion
+  --seconds N  so long (without the start of the servers, commotion and the end)
   --seed N     what is random follows from N; the moments of the kills do not
 USAGE
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --long) seconds=900; arguments+=(--events 100000 --keys 20000) ;;
+    --long) seconds=900; commotion=300; arguments+=(--events 100000 --keys 20000) ;;
     --seconds) seconds=${2:?}; shift ;;
     --seed | --only) arguments+=("$1" "${2:?}"); shift ;;
     --help | -h) usage; exit 0 ;;
@@ -59,16 +61,25 @@ cdc_as_server "$CDC_BIN/pg_ctl" -D "$standby/data" -l "$standby/log" -w -t 120 s
 
 start="$(printf '%q ' "$CDC_BIN/pg_ctl" -D "$home/data" -l "$home/log" -w -t 120 start)"
 if [ "$(id -u)" = 0 ]; then start="cd / && runuser -u $(stat -c %U "$home/data") -- $start"; fi
-status=0
-python3 test/crash/crash.py --data "$home/data" --bin "$CDC_BIN" --standby "$standby/socket" --start "$start" \
-  --seconds "$seconds" ${arguments[@]+"${arguments[@]}"} >"$CDC_WORK/crash.out" 2>&1 || status=$?
-grep -vE '^crash: [0-9]+ passed, [0-9]+ failed$' "$CDC_WORK/crash.out" || true
-last=$(grep -E '^crash: [0-9]+ passed, [0-9]+ failed$' "$CDC_WORK/crash.out" | tail -n 1)
-if [ -z "$last" ]; then last="crash: 0 passed, 1 failed"; status=1; fi
+passed=0
+failed=0
+# A program whose last line is "NAME: N passed, N failed".
+run_python() { # NAME SCRIPT ARGUMENT...
+  local name=$1 status=0 last ok bad
+  shift
+  python3 "$@" >"$CDC_WORK/$name.out" 2>&1 || status=$?
+  grep -vE "^$name: [0-9]+ passed, [0-9]+ failed\$" "$CDC_WORK/$name.out" || true
+  last=$(grep -E "^$name: [0-9]+ passed, [0-9]+ failed\$" "$CDC_WORK/$name.out" | tail -n 1) || last="0 passed, 1 failed"
+  read -r ok bad < <(sed 's/^[^0-9]*\([0-9]*\) passed, \([0-9]*\) failed/\1 \2/' <<<"$last")
+  passed=$((passed + ok))
+  failed=$((failed + bad))
+}
+run_python commotion test/crash/commotion.py --seconds "$commotion"
+run_python crash test/crash/crash.py --data "$home/data" --bin "$CDC_BIN" --standby "$standby/socket" --start "$start" \
+  --seconds "$seconds" ${arguments[@]+"${arguments[@]}"}
 if cdc_crashes; then
   cdc_say "FAIL  the server crashed or failed an assertion by itself (lines above)"
-  last=$(awk '{ print $1, $2, $3, $4 + 1, $5 }' <<<"$last")
-  status=1
+  failed=$((failed + 1))
 fi
-cdc_say "$last"
-[ "$status" = 0 ]
+cdc_say "crash: $passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -140,6 +140,7 @@ class World:
         self.wild = r.choice([0, 0, 0.02, 0.02, 0.07, 0.3])
         self.owner = r.random() < 0.5          # a plain owner rather than a superuser
         self.volatile = False                  # content may differ between equal calls
+        self.untracked = False                 # event triggers were off
         self.tricky = False                    # triggers that make replays and dry runs differ
         self.fold = r.choice([0, 0, 1, 2, 5, 17])
         self.nkeys = r.choice([1, 1, 1, 2, 2, 3])
@@ -551,6 +552,7 @@ class World:
                 'REFRESH MATERIALIZED VIEW staging', 'ANALYZE staging', "SET work_mem = '64kB'", 'RESET work_mem']
         if not self.odd():
             return r.choice(tame)
+        self.untracked = True
         name = r.choice(['target', 'staging', 'target_tombstones', 'part_0', 'live'])
         t = r.choice(list(TYPES))
         return r.choice([
@@ -587,7 +589,12 @@ class World:
             'DELETE FROM cdc_target_rule', 'DELETE FROM cdc_target_state', 'UPDATE cdc_target_rule SET key_columns = \'{}\'',
             'UPDATE cdc_target_rule SET key_columns = NULL', 'CREATE INDEX ON target (%s)' % col,
             'CREATE STATISTICS st ON %s, source_position FROM target' % col, 'DROP SEQUENCE fuzz_seq CASCADE',
-            'DROP TYPE mood CASCADE', 'ALTER TYPE op_enum ADD VALUE \'z\'', 'DROP EXTENSION cdc_precedence CASCADE'
+            'SET session_replication_role = %s' % r.choice(['replica', 'origin', 'local']), 'SET row_security = off',
+            'SET temp_file_limit = 0', 'SET temp_file_limit = -1', 'SET constraint_exclusion = off', 'SET default_tablespace = pg_global',
+            'SET transaction_read_only = on', 'SET default_transaction_read_only = %s' % r.choice(['on', 'off']),
+            'SET max_stack_depth = 100', 'SET lock_timeout = 1', 'SET extra_float_digits = -15', "SET DateStyle = 'SQL, DMY'",
+            'SET standard_conforming_strings = off', "SET TimeZone = 'Asia/Kolkata'", "SET search_path = pg_catalog, " + self.schema,
+            'SET default_table_access_method = heap', 'DROP TYPE mood CASCADE', 'ALTER TYPE op_enum ADD VALUE \'z\'', 'DROP EXTENSION cdc_precedence CASCADE'
             if self.chance(0.05) else 'ALTER EXTENSION cdc_precedence SET SCHEMA %s' % self.schema])
 
 
