@@ -162,7 +162,22 @@ read_rule(CdcApply *apply)
 						get_rel_name(other), name),
 				 errdetail("Its tombstones and its fence would be passed by."),
 				 errhint("Apply to its partitions, or cdc_detach() them.")));
+	cdc_registry_check_relatives(apply->target_rel);
 	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
+}
+
+/* What was recorded is not to be read with the caller's search_path. */
+static void
+localize_expressions(CdcApply *apply)
+{
+	CdcRule    *rule = &apply->rule;
+
+	if (rule->recorded_position)
+		rule->staging_position = cdc_expr_localize(apply->staging_rel, rule->staging_position,
+												   "staging_position");
+	if (rule->recorded_filter)
+		rule->staging_filter = cdc_expr_localize(apply->staging_rel, rule->staging_filter,
+												 "staging_filter");
 }
 
 static void
@@ -179,15 +194,7 @@ open_staging(CdcApply *apply)
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
 	cdc_staging_check(apply->staging_rel);
-	/* what was recorded is not to be read with the caller's search_path */
-	if (apply->rule.recorded_position)
-		apply->rule.staging_position = cdc_expr_localize(apply->staging_rel,
-														 apply->rule.staging_position,
-														 "staging_position");
-	if (apply->rule.recorded_filter)
-		apply->rule.staging_filter = cdc_expr_localize(apply->staging_rel,
-													   apply->rule.staging_filter,
-													   "staging_filter");
+	localize_expressions(apply);
 	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 
@@ -255,6 +262,7 @@ append_columns(CdcApply *apply, List *missing)
 	apply->target_rel = table_open(apply->rule.target, RowExclusiveLock);
 	(void) cdc_target_lock(apply->rule.target, ExclusiveLock, false);
 	read_rule(apply);
+	localize_expressions(apply);
 	describe(apply);
 }
 

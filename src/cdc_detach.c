@@ -109,6 +109,9 @@ detach(Oid relid, bool drop_tombstones)
 		reg.state.isnull[STATE_TOMBSTONE_COLUMN] = column == NULL;
 		if (column != NULL)
 			reg.state.values[STATE_TOMBSTONE_COLUMN] = CStringGetDatum(pstrdup(column));
+		reg.state.isnull[STATE_TOMBSTONE_ATTNUM] = column == NULL;
+		if (column != NULL)
+			reg.state.values[STATE_TOMBSTONE_ATTNUM] = Int16GetDatum(get_attnum(relid, column));
 		/* so that positions of a wrong kind can be left behind for good */
 		if (drop_tombstones)
 			cdc_registry_set_position(&reg, STATE_HIGH_POSITION, &none);
