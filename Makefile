@@ -30,6 +30,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_image.o \
                src/cdc_write.o \
                src/cdc_row.o \
+               src/cdc_truncate.o \
                src/cdc_notice.o \
                src/cdc_report.o \
                src/cdc_fence.o \

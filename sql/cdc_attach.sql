@@ -122,7 +122,8 @@ CREATE FUNCTION cdc_attach_schema(
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 #variable_conflict use_variable
 DECLARE
-  rel record;
+  rel  record;
+  hint text;
 BEGIN
   IF staging_pattern IS NULL OR pg_catalog.strpos(staging_pattern, '%s') OPERATOR(pg_catalog.=) 0 THEN
     RAISE EXCEPTION 'staging_pattern must contain %%s, which stands for the name of the target'
@@ -176,7 +177,8 @@ BEGIN
       WHEN SQLSTATE 'CDC01' THEN
         reason := NULL;
       WHEN OTHERS THEN
-        reason := SQLERRM;
+        GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+        reason := pg_catalog.concat_ws('; ', SQLERRM, CASE WHEN pg_catalog.length(hint) OPERATOR(pg_catalog.>) 0 THEN hint END);
     END;
     RETURN NEXT;
   END LOOP;

@@ -39,7 +39,8 @@ CREATE TABLE cdc_target_rule (
   tombstone_attnum   int2,
   guard              text     NOT NULL,
   live_view          regclass,
-  attached_at        timestamptz NOT NULL
+  attached_at        timestamptz NOT NULL,
+  CHECK ((staging_schema IS NULL) = (staging_name IS NULL))
 ) USING heap;
 COMMENT ON TABLE cdc_target_rule IS
   'the rule of each attached target, as cdc_attach() recorded it; read it through cdc_targets';
@@ -54,7 +55,8 @@ CREATE TABLE cdc_target_state (
   epoch              bigint   NOT NULL,
   lineage            text,
   fed_columns        name[],
-  fed_attnums        int2[]
+  fed_attnums        int2[],
+  tombstone_column   name
 ) USING heap;
 COMMENT ON TABLE cdc_target_state IS
   'fence, floor, epoch and side table of each target that is or was attached; read it through cdc_targets';
@@ -170,7 +172,9 @@ CREATE VIEW cdc_targets WITH (security_barrier) AS
          CASE WHEN r.staging_name IS NOT NULL
               THEN pg_catalog.format('%I.%I', r.staging_schema, r.staging_name) END AS staging,
          CASE WHEN r.tombstone_column IS NULL THEN 'table' ELSE 'row' END AS home,
-         s.tombstones, r.tombstone_column, r.key_columns, r.position_columns, r.guard, r.live_view,
+         s.tombstones, r.tombstone_column, r.key_columns, r.position_columns, r.guard,
+         (SELECT v.oid::pg_catalog.regclass FROM pg_catalog.pg_class v
+          WHERE v.oid OPERATOR(pg_catalog.=) r.live_view AND v.relkind OPERATOR(pg_catalog.=) 'v') AS live_view,
          s.fence, s.floor, s.high_position, s.epoch, s.lineage, r.attached_at,
          r.staging_position, r.staging_filter, r.op_column, r.default_op, r.delete_flag_column,
          r.old_key_columns, r.unchanged_column, r.except_columns, r.op_map, r.null_op,

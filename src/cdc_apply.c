@@ -29,7 +29,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "cdc_fence.h"
 #include "cdc_registry.h"
 
 /* columns of cdc_apply_result: the outcomes, and those around them */
@@ -121,8 +120,9 @@ check_lineage(CdcApply *apply, const char *target)
 				 recorded == NULL ? errdetail("The target has no lineage.") :
 				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
 				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
-				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use cdc_new_epoch(%s, %s).",
-						 quote_literal_cstr(qualified), quote_literal_cstr(declared))));
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use %s(%s, %s).",
+						 cdc_function_name("cdc_new_epoch"), quote_literal_cstr(qualified),
+						 quote_literal_cstr(declared))));
 	if (declared != NULL || recorded == NULL || !apply->rule.attached)
 		return;
 	staging = cdc_rule_recorded_staging(&apply->reg, true);
@@ -151,7 +151,9 @@ read_rule(CdcApply *apply)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is a partition of an attached table", name),
-				 errhint("Apply to \"%s\".", get_rel_name(other))));
+				 errhint("Apply to %s.",
+						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(other)),
+													get_rel_name(other)))));
 	other = cdc_registry_attached_partition(RelationGetRelid(apply->target_rel));
 	if (OidIsValid(other))
 		ereport(ERROR,
@@ -243,10 +245,16 @@ append_columns(CdcApply *apply, List *missing)
 	char	   *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
 												  RelationGetRelationName(apply->target_rel));
 
-	/* ALTER TABLE wants the table for itself; its lock stays with us */
+	/*
+	 * ALTER TABLE wants the table for itself; its lock stays with us.  The
+	 * apply lock comes after it, as always; nothing has been read under it.
+	 */
 	table_close(apply->target_rel, NoLock);
+	cdc_target_unlock(apply->rule.target, ExclusiveLock);
 	cdc_columns_append(name, apply->staging_rel, missing);
 	apply->target_rel = table_open(apply->rule.target, RowExclusiveLock);
+	(void) cdc_target_lock(apply->rule.target, ExclusiveLock, false);
+	read_rule(apply);
 	describe(apply);
 }
 
@@ -364,7 +372,7 @@ begin_target(CdcApply *apply)
  * then every row at or below it is dead, and the fence rises to it.
  */
 static void
-apply_truncate(CdcApply *apply)
+judge_truncate(CdcApply *apply)
 {
 	CdcTarget  *target = &apply->target;
 	CdcHorizon *horizon = &target->horizon;
@@ -374,8 +382,6 @@ apply_truncate(CdcApply *apply)
 		cdc_pos_compare(pos->bytes, pos->len, horizon->fence.bytes, horizon->fence.len) <= 0 ||
 		cdc_pos_compare(pos->bytes, pos->len, horizon->floor.bytes, horizon->floor.len) <= 0)
 		return;
-	if (!apply->rule.dry_run)
-		cdc_truncate_rows(target, pos);
 	target->truncate = *pos;
 	horizon->fence = *pos;
 }
@@ -403,29 +409,27 @@ count_truncates(CdcApply *apply)
 static void
 record_state(CdcApply *apply, List *fed)
 {
-	CdcRegistration *reg = &apply->reg;
+	CdcRegistration reg;
 	const CdcPos *high = &apply->read.high;
-	bool		changed = false;
+	const CdcPos *truncate = &apply->target.truncate;
 
-	if (!reg->state.exists || apply->rule.dry_run)
+	if (!apply->reg.state.exists || apply->rule.dry_run ||
+		(cdc_pos_compare(high->bytes, high->len, apply->reg.high.bytes, apply->reg.high.len) <= 0 &&
+		 truncate->len == 0 && fed == NIL))
 		return;
-	if (cdc_pos_compare(high->bytes, high->len, reg->high.bytes, reg->high.len) > 0)
-	{
-		cdc_registry_set_position(reg, STATE_HIGH_POSITION, high);
-		changed = true;
-	}
-	if (apply->target.truncate.len > 0)
-	{
-		cdc_registry_set_position(reg, STATE_FENCE, &apply->target.truncate);
-		changed = true;
-	}
+
+	/* code of triggers may have changed it meanwhile */
+	cdc_registry_read(apply->rule.target, &reg);
+	if (!reg.state.exists)
+		return;
+	if (cdc_pos_compare(high->bytes, high->len, reg.high.bytes, reg.high.len) > 0)
+		cdc_registry_set_position(&reg, STATE_HIGH_POSITION, high);
+	if (cdc_pos_compare(truncate->bytes, truncate->len, reg.horizon.fence.bytes,
+						reg.horizon.fence.len) > 0)
+		cdc_registry_set_position(&reg, STATE_FENCE, truncate);
 	if (fed != NIL)
-	{
-		cdc_registry_set_fed(reg, fed);
-		changed = true;
-	}
-	if (changed)
-		cdc_registry_put_state(reg);
+		cdc_registry_set_fed(&reg, fed);
+	cdc_registry_put_state(&reg);
 }
 
 /* ---------- the result ---------- */
@@ -499,7 +503,7 @@ run(CdcApply *apply)
 	cdc_registry_check_kind(&apply->reg, &apply->read.high, apply->target.name);
 
 	/* STEP 5: a truncate event comes before what stands above it */
-	apply_truncate(apply);
+	judge_truncate(apply);
 
 	/* STEP 6: winners judged and written, in a command of their own */
 	CommandCounterIncrement();

@@ -299,16 +299,21 @@ extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
+extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
 extern void cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run);
 extern void cdc_target_open(CdcTarget *target, bool dry_run);
+extern void cdc_target_renew(CdcTarget *target);
 extern void cdc_target_end(CdcTarget *target);
-extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys);
+extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys, const bool *isnull);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							bool again, TupleTableSlot *slot, CdcStored *stored);
 extern bool cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan,
 							ScanKey keys, bool again, TupleTableSlot *slot);
+extern void cdc_home_check_visible(Relation heap, TupleTableSlot *slot);
+extern void cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot,
+								CdcStored *stored);
 extern void cdc_refuse_concurrent(void);
 extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len,
 									Datum *values, bool *isnull);
@@ -325,6 +330,7 @@ extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
 extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows);
+extern void cdc_tombstones_renew(CdcTarget *target);
 extern void cdc_tombstones_close(CdcTarget *target);
 
 /* Assemble a position from column values of the types a position may have. */
@@ -522,6 +528,8 @@ extern void cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
 							 const CdcStored *stored, TupleTableSlot *slot);
 extern void cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
 							 const CdcStored *stored, TupleTableSlot *slot);
+extern void cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos,
+						   const CdcStored *stored, TupleTableSlot *slot);
 extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
 										const CdcStored *stored);
 extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
@@ -545,6 +553,7 @@ extern const char *const cdc_outcome_names[CDC_OUTCOMES];
 
 extern char *cdc_relation_name(Relation rel);
 extern char *cdc_clip(const char *text);
+extern const char *cdc_function_name(const char *name);
 extern char *cdc_pos_text(const uint8 *bytes, int len);
 extern char *cdc_value_text(Oid type, Datum value, bool isnull);
 extern char *cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull);

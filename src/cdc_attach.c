@@ -188,6 +188,19 @@ decide_home(CdcAttach *a)
 				 errmsg("the side table of target \"%s\" is gone", name),
 				 errdetail("Its deletes are no longer remembered."),
 				 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+	if (a->side && !recorded && !a->reg.state.isnull[STATE_TOMBSTONE_COLUMN])
+	{
+		const char *column = NameStr(*DatumGetName(a->reg.state.values[STATE_TOMBSTONE_COLUMN]));
+
+		if (get_attnum(a->relid, column) > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("the deletes of target \"%s\" are remembered in its rows", name),
+					 errdetail("Column \"%s\" marked them when the target was detached; in a side table they would count as live.",
+							   column),
+					 errhint("Use tombstone_column => %s; or remove the dead rows and drop the column.",
+							 quote_literal_cstr(column))));
+	}
 	if (!a->side && cdc_side_table_exists(&a->reg))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -337,16 +350,38 @@ add_what_lacks(CdcAttach *a)
 	a->rule.tombstones = side;
 }
 
-/* The relation, locked, or 0 if it is gone by now. */
+/* The view, locked, or 0 if it is gone by now. */
 static Oid
-existing(Oid relid)
+existing_view(Oid relid)
 {
 	Relation	rel = try_relation_open(relid, AccessShareLock);
+	bool		is_view;
 
 	if (rel == NULL)
 		return InvalidOid;
+	is_view = rel->rd_rel->relkind == RELKIND_VIEW;
 	relation_close(rel, NoLock);
-	return relid;
+	return is_view ? relid : InvalidOid;
+}
+
+/*
+ * A table that kept its dead rows itself so far needs to be told apart from
+ * one whose application has a flag of that name.
+ */
+static void
+warn_of_flag(const CdcAttach *a)
+{
+	AttrNumber	attno = get_attnum(a->relid, "deleted");
+	Oid			type = attno > 0 ? getBaseType(get_atttype(a->relid, attno)) : InvalidOid;
+
+	if (!a->side || a->home != CDC_HOME_AUTO || a->reg.rule.exists ||
+		(type != BOOLOID && type != TIMESTAMPTZOID))
+		return;
+	ereport(WARNING,
+			(errmsg("column \"deleted\" of target \"%s\" is an ordinary column from now on",
+					cdc_relation_name(a->rel)),
+			 errdetail("Deletes are remembered in a side table; rows that are marked in that column count as live."),
+			 errhint("If it marks the deletes applied so far, attach with tombstone_column => 'deleted'; if not, say tombstones => 'table'.")));
 }
 
 static void
@@ -359,6 +394,7 @@ run(CdcAttach *a)
 	cdc_registry_sweep();
 	open_staging(a);
 	check_staging_columns(a);
+	warn_of_flag(a);
 
 	/* STEP 2: add it, then look at the whole as an apply would */
 	add_what_lacks(a);
@@ -367,7 +403,7 @@ run(CdcAttach *a)
 	/* STEP 3: the view; its statements may have told the registry of renames */
 	cdc_registry_read(a->relid, &a->reg);
 	if (!a->reg.rule.isnull[RULE_LIVE_VIEW])
-		live_view = existing(DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]));
+		live_view = existing_view(DatumGetObjectId(a->reg.rule.values[RULE_LIVE_VIEW]));
 	live_view = cdc_live_view_make(a, live_view);
 
 	/* STEP 4: record it */

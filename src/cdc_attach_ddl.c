@@ -150,6 +150,16 @@ cdc_attach_plan_columns(CdcAttach *a)
 		if (get_attnum(a->relid, rule->tombstone_column) == InvalidAttrNumber)
 			a->add_tombstone = rule->tombstone_column;
 	}
+	/* what the rule was recorded with is not made anew: all it held is gone */
+	if (a->reg.rule.exists && (a->add_position != NULL || a->add_tombstone != NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("%s column \"%s\" of target \"%s\" is gone",
+						a->add_position ? "position" : "tombstone",
+						a->add_position ? a->add_position : a->add_tombstone,
+						cdc_relation_name(a->rel)),
+				 errdetail("What it held of each row is no longer known."),
+				 errhint("Note the rule (cdc_targets), use cdc_detach() and cdc_attach() with it, then replay the log.")));
 	if (a->add_position != NULL && a->rel->rd_rel->relispartition)
 		refuse_partition(a, a->add_position, "cdc_position");
 	if (a->add_tombstone != NULL && a->rel->rd_rel->relispartition)

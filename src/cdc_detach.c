@@ -22,22 +22,20 @@
 
 PG_FUNCTION_INFO_V1(cdc_detach);
 
-/* The column that marks dead rows, by its present name. */
+/*
+ * The column that marks dead rows; names follow renames.  NULL: it is gone,
+ * and with it what it marked.
+ */
 static const char *
 tombstone_column(const CdcRegistration *reg)
 {
 	const CdcRecord *rule = &reg->rule;
-	char	   *name = NULL;
+	const char *name;
 
-	if (!rule->isnull[RULE_TOMBSTONE_ATTNUM])
-		name = get_attname(reg->target, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]), true);
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("tombstone column \"%s\" does not exist in target \"%s\"",
-						NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])),
-						get_rel_name(reg->target))));
-	return name;
+	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
+		return NULL;
+	name = NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN]));
+	return get_attnum(reg->target, name) > 0 ? name : NULL;
 }
 
 /* Remove dead rows; the guard is gone by then. */
@@ -45,8 +43,11 @@ static void
 delete_dead_rows(const CdcRegistration *reg)
 {
 	const char *name = tombstone_column(reg);
-	Oid			type = getBaseType(get_atttype(reg->target, get_attnum(reg->target, name)));
+	Oid			type;
 
+	if (name == NULL)
+		return;
+	type = getBaseType(get_atttype(reg->target, get_attnum(reg->target, name)));
 	cdc_ddl("DELETE FROM %s WHERE %s IS %s", cdc_quoted_relation(reg->target),
 			quote_identifier(name), type == TIMESTAMPTZOID ? "NOT NULL" : "TRUE");
 }
@@ -75,6 +76,7 @@ detach(Oid relid, bool drop_tombstones)
 	Relation	rel = cdc_attach_open(relid, AccessShareLock);
 	bool		guarded = cdc_attach_guard_exists(rel);
 	CdcRegistration reg;
+	CdcPos		none = {0};
 
 	relation_close(rel, AccessShareLock);
 	rel = cdc_attach_open(relid, guarded ? AccessExclusiveLock : RowExclusiveLock);
@@ -98,13 +100,22 @@ detach(Oid relid, bool drop_tombstones)
 
 	/* the drop of a side table may have been followed already */
 	cdc_registry_read(relid, &reg);
-	if (reg.rule.exists)
-		cdc_registry_remove_rule(&reg);
-	if (reg.state.exists && !cdc_side_table_exists(&reg))
+	if (reg.state.exists)
 	{
-		reg.tombstones = InvalidOid;
+		const char *column = drop_tombstones ? NULL : tombstone_column(&reg);
+
+		if (!cdc_side_table_exists(&reg))
+			reg.tombstones = InvalidOid;
+		reg.state.isnull[STATE_TOMBSTONE_COLUMN] = column == NULL;
+		if (column != NULL)
+			reg.state.values[STATE_TOMBSTONE_COLUMN] = CStringGetDatum(pstrdup(column));
+		/* so that positions of a wrong kind can be left behind for good */
+		if (drop_tombstones)
+			cdc_registry_set_position(&reg, STATE_HIGH_POSITION, &none);
 		cdc_registry_put_state(&reg);
 	}
+	if (reg.rule.exists)
+		cdc_registry_remove_rule(&reg);
 }
 
 Datum

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_fence.c
- *		Fences, floors and epochs of attached targets: purging tombstones,
- *		truncate events, and the functions that set them by hand.
+ *		Fences, floors and epochs of attached targets: purging tombstones, and
+ *		the functions that set them by hand.
  *
  * Rows are removed or marked by one ordinary statement, run as the caller and
  * let through by the guard.  Every name in it is qualified, operators too, so
@@ -26,7 +26,6 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "cdc_fence.h"
 #include "cdc_guard.h"
 #include "cdc_registry.h"
 
@@ -164,66 +163,6 @@ any_row(const char *sql, int nargs, Oid *types, Datum *values)
 	return found;
 }
 
-/* ---------- truncate events ---------- */
-
-/* What marks a row as deleted at parameter 1; parameters from *n on are added. */
-static char *
-mark_dead(const CdcTarget *target, const CdcPos *pos, int *n, Oid *types, Datum *values)
-{
-	StringInfoData s;
-
-	initStringInfo(&s);
-	appendStringInfo(&s, "%s = %s", column_name(target, target->tomb_attno),
-					 target->tomb_time ? "pg_catalog.now()" : "true");
-	if (target->pos_single)
-	{
-		appendStringInfo(&s, ", %s = $1", column_name(target, target->pos_attno[0]));
-		return s.data;
-	}
-	cdc_position_to_columns(target, pos->bytes, pos->len, values + *n);
-	for (int i = 0; i < target->npos; i++)
-	{
-		types[(*n)++] = target->pos_type[i];
-		appendStringInfo(&s, ", %s = $%d", column_name(target, target->pos_attno[i]), *n);
-	}
-	return s.data;
-}
-
-/*
- * Kill every row at or below a position: marked as deleted there in the row
- * home, removed in the other.
- */
-void
-cdc_truncate_rows(const CdcTarget *target, const CdcPos *pos)
-{
-	char	   *name = qualified(target->relid);
-	char	   *where = not_above(position_expression(target));
-	Oid			types[1 + CDC_POSITION_MAX_PARTS];
-	Datum		values[1 + CDC_POSITION_MAX_PARTS];
-	char	   *sql;
-	int			n = 1;
-
-	types[0] = cdc_position_type();
-	values[0] = cdc_value_from_bytes(pos->bytes, pos->len);
-	if (target->tomb_attno == 0)
-		sql = psprintf("DELETE FROM %s WHERE %s", name, where);
-	else
-	{
-		where = psprintf("%s AND NOT (%s)", where, dead_expression(target));
-		sql = psprintf("UPDATE %s SET %s WHERE %s", name, mark_dead(target, pos, &n, types, values),
-					   where);
-	}
-	(void) run_statement(target->relid, sql, n, types, values);
-
-	/* rows that the transaction's snapshot does not show were not reached */
-	if (IsolationUsesXactSnapshot())
-	{
-		CommandCounterIncrement();
-		if (any_row(psprintf("SELECT FROM %s WHERE %s LIMIT 1", name, where), 1, types, values))
-			cdc_refuse_concurrent();
-	}
-}
-
 /* ---------- an attached target of the caller ---------- */
 
 static void
@@ -251,10 +190,16 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 
 	cdc_registry_read(relid, &owned->reg);
 	if (!owned->reg.rule.exists)
+	{
+		Oid			ancestor = cdc_registry_attached_ancestor(relid);
+
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is not attached", cdc_relation_name(owned->rel)),
+				 OidIsValid(ancestor) ?
+				 errhint("It is a partition of \"%s\", which is attached.", qualified(ancestor)) :
 				 errhint("Use cdc_attach().")));
+	}
 	memset(args.isnull, true, sizeof(args.isnull));
 	args.values[CDC_ARG_TARGET] = ObjectIdGetDatum(relid);
 	args.isnull[CDC_ARG_TARGET] = false;
@@ -479,8 +424,8 @@ check_staging_empty(CdcOwned *owned)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("staging \"%s\" of target \"%s\" still holds rows",
 						get_rel_name(staging), owned->target.name),
-				 errdetail("They come from the log that is being left, and would get the new epoch."),
-				 errhint("Apply and remove them first.")));
+				 errdetail("Those of the log that is being left would get the new epoch."),
+				 errhint("Apply and remove the old log's rows; move the new log's aside until the epoch is there.")));
 }
 
 Datum
@@ -495,6 +440,17 @@ cdc_new_epoch(PG_FUNCTION_ARGS)
 				 errmsg("target \"%s\" has no room for an epoch", owned.target.name),
 				 errdetail("Its position stands in columns other than one cdc_position."),
 				 errhint("Attach it with one cdc_position column.")));
+	if (!PG_ARGISNULL(1) && owned.reg.epoch > 0 && owned.reg.lineage != NULL &&
+		strcmp(owned.reg.lineage, text_to_cstring(PG_GETARG_TEXT_PP(1))) == 0)
+	{
+		/* said before: a repeated call must not make another epoch */
+		ereport(NOTICE,
+				(errmsg("target \"%s\" is in epoch %lld of lineage \"%s\" already",
+						owned.target.name, (long long) owned.reg.epoch,
+						cdc_clip(owned.reg.lineage))));
+		close_owned(&owned);
+		PG_RETURN_INT64(owned.reg.epoch);
+	}
 	PushActiveSnapshot(GetLatestSnapshot());
 	check_staging_empty(&owned);
 	PopActiveSnapshot();

@@ -333,17 +333,6 @@ forget_side_table(Oid target)
 	cdc_registry_put_state(&reg);
 }
 
-static void
-forget_live_view(Oid target)
-{
-	CdcRegistration reg;
-
-	(void) cdc_target_lock(target, ExclusiveLock, false);
-	cdc_registry_read_now(target, &reg);
-	reg.rule.isnull[RULE_LIVE_VIEW] = true;
-	cdc_registry_put_rule(&reg);
-}
-
 /* Does the command drop what depends on its objects, too? */
 static bool
 is_cascade(const Node *stmt)
@@ -373,8 +362,6 @@ follow_dropped(List *rows, List *dropped, bool cascade)
 		}
 		else if (OidIsValid(row->tombstones) && list_member_oid(dropped, row->tombstones))
 			forget_side_table(row->target);
-		else if (OidIsValid(row->live_view) && list_member_oid(dropped, row->live_view))
-			forget_live_view(row->target);
 	}
 	foreach(lc, sides)
 		drop_side_table(lfirst_oid(lc), cascade);
@@ -382,7 +369,7 @@ follow_dropped(List *rows, List *dropped, bool cascade)
 
 /*
  * At any drop: rows of dropped targets go, and their side tables with them; a
- * dropped side table or live view is forgotten.
+ * dropped side table is forgotten.  A live view that is gone counts as none.
  */
 Datum
 cdc_follow_drop(PG_FUNCTION_ARGS)

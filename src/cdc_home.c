@@ -152,6 +152,41 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Go on in a command of its own, at a new snapshot, so that what the call has
+ * written so far is seen.  The after-trigger query level stays the same.
+ */
+void
+cdc_target_renew(CdcTarget *target)
+{
+	EState	   *estate = target->estate;
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+	HASH_SEQ_STATUS seq;
+	LeafEntry  *entry;
+	Snapshot	before = target->snapshot;
+
+	CommandCounterIncrement();
+	PopActiveSnapshot();
+	target->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	PushActiveSnapshot(target->snapshot);
+	estate->es_snapshot = target->snapshot;
+	estate->es_output_cid = GetCurrentCommandId(true);
+	hash_seq_init(&seq, target->leaves);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		CdcLeaf    *leaf = entry->leaf;
+
+		index_endscan(leaf->scan);
+		ExecClearTuple(leaf->stored);
+		leaf->scan = cdc_index_beginscan(leaf->rri->ri_RelationDesc, leaf->index, target->snapshot,
+										 target->nkeys);
+	}
+	if (target->tombs != NULL)
+		cdc_tombstones_renew(target);
+	UnregisterSnapshot(before);
+	MemoryContextSwitchTo(old);
+}
+
 static void
 close_leaf(CdcLeaf *leaf)
 {
@@ -289,9 +324,12 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 	return leaf;
 }
 
-/* The leaf that a key belongs to; an error as in INSERT where there is none. */
+/*
+ * The leaf that a key belongs to; an error as in INSERT where there is none.
+ * isnull may be NULL: events have no NULL in their key, but rows may.
+ */
 CdcLeaf *
-cdc_target_leaf(CdcTarget *target, const Datum *keys)
+cdc_target_leaf(CdcTarget *target, const Datum *keys, const bool *isnull)
 {
 	EState	   *estate = target->estate;
 	ResultRelInfo *rri = target->rri;
@@ -309,7 +347,7 @@ cdc_target_leaf(CdcTarget *target, const Datum *keys)
 		for (int i = 0; i < target->nkeys; i++)
 		{
 			slot->tts_values[target->keys[i].attno - 1] = keys[i];
-			slot->tts_isnull[target->keys[i].attno - 1] = false;
+			slot->tts_isnull[target->keys[i].attno - 1] = isnull != NULL && isnull[i];
 		}
 		ExecStoreVirtualTuple(slot);
 		old = MemoryContextSwitchTo(estate->es_query_cxt);
@@ -349,8 +387,8 @@ cdc_refuse_concurrent(void)
  * Under REPEATABLE READ and SERIALIZABLE a row that the transaction's
  * snapshot does not show must not decide anything.
  */
-static void
-check_visible(Relation heap, TupleTableSlot *slot)
+void
+cdc_home_check_visible(Relation heap, TupleTableSlot *slot)
 {
 	bool		isnull;
 	Datum		xmin;
@@ -406,7 +444,7 @@ cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc 
 	}
 	if (found)
 	{
-		check_visible(heap, slot);
+		cdc_home_check_visible(heap, slot);
 		return true;
 	}
 	/* gone, but the transaction's snapshot still shows it */
@@ -418,8 +456,8 @@ cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc 
 }
 
 /* Position and state that the row in slot has by itself. */
-static void
-read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcStored *stored)
+void
+cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcStored *stored)
 {
 	Datum		values[CDC_POSITION_MAX_PARTS];
 	bool		isnull[CDC_POSITION_MAX_PARTS];
@@ -455,7 +493,7 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 	stored->tombstone = false;
 	if (cdc_home_lookup(target, leaf->rri->ri_RelationDesc, leaf->index, leaf->scan, leaf->keys,
 						again, slot))
-		read_state(target, leaf, slot, stored);
+		cdc_home_read_state(target, leaf, slot, stored);
 	else
 	{
 		stored->state = CDC_KEY_ABSENT;
@@ -520,6 +558,9 @@ cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull)
 
 		if (TupleDescAttr(RelationGetDescr(target->rel), attno - 1)->attgenerated == '\0')
 			expr = (Expr *) build_column_default(target->rel, attno);
+		/* a dry run takes no sequence's number and calls nothing that writes */
+		if (expr != NULL && target->dry_run && contain_volatile_functions((Node *) expr))
+			expr = NULL;
 		if (expr != NULL)
 			target->defaults[attno - 1] = ExecInitExpr(expression_planner(expr), NULL);
 		target->default_known[attno - 1] = true;

@@ -68,7 +68,7 @@ before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stor
 	older = cdc_fold_lookup(image->fold, keys);
 	while (older != NULL && !newer_than(ev, older->pos, cdc_event_place_len(older)))
 		older = older->older;
-	*leaf = cdc_target_leaf(image->target, keys);
+	*leaf = cdc_target_leaf(image->target, keys, NULL);
 	cdc_target_find(image->target, *leaf, keys, false, (*leaf)->other, stored);
 	return older;
 }
@@ -365,6 +365,18 @@ cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcSt
 	}
 	cdc_target_put_position(target, leaf, ev->pos, cdc_event_place_len(ev), values, isnull);
 	cdc_target_put_tombstone(target, leaf, true, values, isnull);
+	ExecStoreVirtualTuple(slot);
+}
+
+/* Build into slot the tombstone that a truncate leaves of a row: all as it was. */
+void
+cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos, const CdcStored *stored,
+			   TupleTableSlot *slot)
+{
+	start_row(image, leaf, stored, true, slot);
+	cdc_target_put_position(image->target, leaf, pos->bytes, pos->len, slot->tts_values,
+							slot->tts_isnull);
+	cdc_target_put_tombstone(image->target, leaf, true, slot->tts_values, slot->tts_isnull);
 	ExecStoreVirtualTuple(slot);
 }
 

@@ -29,12 +29,13 @@
  *	cdc_tombstone	the side table: deletes remembered outside of the target
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_row			one row written, as by an ordinary statement
+ *	cdc_truncate	a truncate event: rows at or below it are dead
  *	cdc_notice		what a call warns of
  *	cdc_guard		the trigger that refuses what the law would not write
  *	cdc_guarded		the table it fires for: rule, what is stored for a key
  *	cdc_exempt		how the extension's own writes get past it
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
- *	cdc_fence		truncate events; purging, fences, floors, epochs
+ *	cdc_fence		purging, fences, floors, epochs
  *	cdc_attach		a target's rule checked and recorded; what it lacks is added
  *					(cdc_attach_ddl, cdc_attach_guard, cdc_attach_record)
  *	cdc_live_view	the view of a target's live rows

@@ -56,12 +56,20 @@ static Relation
 open_table(const char *name, LOCKMODE lockmode)
 {
 	Oid			relid = get_relname_relid(name, cdc_extension_schema());
+	int			columns = name == rule_table ? RULE_COLUMNS : STATE_COLUMNS;
+	Relation	table;
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s\" of extension cdc_precedence is missing", name)));
-	return table_open(relid, lockmode);
+	table = table_open(relid, lockmode);
+	if (RelationGetNumberOfAttributes(table) != columns)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" of extension cdc_precedence is not the one of its library", name),
+				 errhint("ALTER EXTENSION cdc_precedence UPDATE;")));
+	return table;
 }
 
 /* ---------- reading ---------- */
@@ -233,7 +241,7 @@ cdc_registry_side_table_of(Oid relid)
 	ListCell   *lc;
 
 	foreach(lc, cdc_registry_all())
-		if (((CdcRegistered *) lfirst(lc))->tombstones == relid)
+		if (OidIsValid(relid) && ((CdcRegistered *) lfirst(lc))->tombstones == relid)
 			return ((CdcRegistered *) lfirst(lc))->target;
 	return InvalidOid;
 }

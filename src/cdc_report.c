@@ -7,13 +7,15 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
+
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "cdc_apply.h"
+#include "cdc_registry.h"
 
 /* indexed by CdcOutcome; also the names of the result columns */
 const char *const cdc_outcome_names[CDC_OUTCOMES] = {
@@ -62,6 +64,15 @@ cdc_pos_text(const uint8 *bytes, int len)
 		return pstrdup("none");
 	cdc_position_print(&p, text);
 	return pstrdup(text);
+}
+
+/* A function of the extension as a statement of the caller can name it. */
+const char *
+cdc_function_name(const char *name)
+{
+	if (TypeIsVisible(cdc_position_type()))
+		return name;
+	return quote_qualified_identifier(get_namespace_name(cdc_extension_schema()), name);
 }
 
 char *

@@ -334,20 +334,29 @@ cdc_rule_read_law(const CdcRegistration *reg, Relation target, CdcRule *rule)
 }
 
 /*
- * The recorded staging relation, by its name; 0 without one.  It must exist
- * unless missing_ok.
+ * The recorded staging relation, by its name; 0 without one.  It must exist,
+ * and its schema be open to the caller, unless missing_ok: then it is only to
+ * be compared.
  */
 Oid
 cdc_rule_recorded_staging(const CdcRegistration *reg, bool missing_ok)
 {
 	const CdcRecord *rule = &reg->rule;
 
-	if (!rule->exists || rule->isnull[RULE_STAGING_NAME])
+	char	   *schema;
+	char	   *name;
+
+	if (!rule->exists || rule->isnull[RULE_STAGING_NAME] || rule->isnull[RULE_STAGING_SCHEMA])
 		return InvalidOid;
-	return RangeVarGetRelid(makeRangeVar(pstrdup(NameStr(*DatumGetName(rule->values[RULE_STAGING_SCHEMA]))),
-										 pstrdup(NameStr(*DatumGetName(rule->values[RULE_STAGING_NAME]))),
-										 -1),
-							NoLock, missing_ok);
+	schema = pstrdup(NameStr(*DatumGetName(rule->values[RULE_STAGING_SCHEMA])));
+	name = pstrdup(NameStr(*DatumGetName(rule->values[RULE_STAGING_NAME])));
+	if (missing_ok && strcmp(schema, "pg_temp") != 0)
+	{
+		Oid			namespace = get_namespace_oid(schema, true);
+
+		return OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
+	}
+	return RangeVarGetRelid(makeRangeVar(schema, name, -1), NoLock, missing_ok);
 }
 
 /*
@@ -395,7 +404,7 @@ cdc_refuse_lost_side_table(const char *target)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the side table of target \"%s\" is gone", target),
 			 errdetail("Its deletes are no longer remembered."),
-			 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+			 errhint("Note the rule (cdc_targets), use cdc_detach() and cdc_attach() with it, then replay the log or set a fence.")));
 }
 
 /*

@@ -102,6 +102,16 @@ cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait)
 	return true;
 }
 
+/* Give back what the last cdc_target_lock() in this mode took. */
+void
+cdc_target_unlock(Oid relid, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, CDC_LOCK_SUBID);
+	LockRelease(&tag, mode, false);
+}
+
 /* ---------- the key ---------- */
 
 static char *
@@ -338,9 +348,10 @@ default_positions(CdcTarget *target)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("target \"%s\" has no position column", target->name),
 				 errdetail("It has neither a cdc_position column nor source_lsn."),
-				 errhint("ALTER TABLE %s ADD COLUMN source_position cdc_position;",
+				 errhint("ALTER TABLE %s ADD COLUMN source_position %s;",
 						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
-													RelationGetRelationName(target->rel)))));
+													RelationGetRelationName(target->rel)),
+						 format_type_be(cdc_position_type()))));
 	return found;
 }
 
@@ -395,7 +406,8 @@ describe_tombstone(CdcTarget *target, const CdcRule *rule)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" has no place for tombstones", target->name),
 				 errdetail("A delete that is not remembered lets an older event bring the row back."),
-				 errhint("SELECT cdc_attach(%s) gives it a side table; or add a column deleted boolean NOT NULL DEFAULT false, or name the column in tombstone_column.",
+				 errhint("SELECT %s(%s) gives it a side table; or add a column deleted boolean NOT NULL DEFAULT false, or name the column in tombstone_column.",
+						 cdc_function_name("cdc_attach"),
 						 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
 																	   RelationGetRelationName(target->rel))))));
 	type = getBaseType(get_atttype(target->relid, attno));

@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -78,8 +79,28 @@ check_column(const CdcTarget *target, Relation side, const char *name, Oid type)
 						  psprintf("Its column \"%s\" is of type %s, that of the target is %s.", name,
 								   format_type_be(get_atttype(RelationGetRelid(side), attno)),
 								   format_type_be(type)),
-						  psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s;", qualified_name(side),
-								   quote_identifier(name), format_type_be(type)));
+						  psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %s::%s;",
+								   qualified_name(side), quote_identifier(name),
+								   format_type_be(type), quote_identifier(name),
+								   format_type_be(type)));
+}
+
+/* The collation of a key column must be the target's. */
+static void
+check_collation(const CdcTarget *target, Relation side, const CdcKey *key)
+{
+	AttrNumber	attno = get_attnum(RelationGetRelid(side), key->name);
+	Oid			wanted = TupleDescAttr(RelationGetDescr(target->rel), key->attno - 1)->attcollation;
+
+	if (TupleDescAttr(RelationGetDescr(side), attno - 1)->attcollation != wanted &&
+		OidIsValid(wanted))
+		refuse_side_table(target, side,
+						  psprintf("Its column \"%s\" has another collation than that of the target.",
+								   key->name),
+						  psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s COLLATE %s;",
+								   qualified_name(side), quote_identifier(key->name),
+								   format_type_be(key->type),
+								   generate_collation_name(wanted)));
 }
 
 /*
@@ -136,7 +157,7 @@ cdc_tombstones_check(const CdcTarget *target)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the side table of target \"%s\" is gone", target->name),
 				 errdetail("Its deletes are no longer remembered."),
-				 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
+				 errhint("Note the rule (cdc_targets), use cdc_detach() and cdc_attach() with it, then replay the log or set a fence.")));
 	if (side->rd_rel->relkind != RELKIND_RELATION)
 		refuse_side_table(target, side, "It is not an ordinary table.",
 						  "Use cdc_detach() and cdc_attach().");
@@ -145,8 +166,15 @@ cdc_tombstones_check(const CdcTarget *target)
 						  psprintf("ALTER TABLE %s OWNER TO %s;", qualified_name(side),
 								   quote_identifier(GetUserNameFromId(target->rel->rd_rel->relowner,
 																	  false))));
+	if (side->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT &&
+		target->rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT)
+		refuse_side_table(target, side, "It is unlogged: a crash would forget the deletes of a target that stays.",
+						  psprintf("ALTER TABLE %s SET LOGGED;", qualified_name(side)));
 	for (int i = 0; i < target->nkeys; i++)
+	{
 		check_column(target, side, target->keys[i].name, target->keys[i].type);
+		check_collation(target, side, &target->keys[i]);
+	}
 	check_column(target, side, "source_position", cdc_position_type());
 	check_column(target, side, "deleted_at", TIMESTAMPTZOID);
 	if (!OidIsValid(cdc_tombstones_index(target, side)))
@@ -199,6 +227,18 @@ cdc_tombstones_open(CdcTarget *target)
 	tombs->fresh = table_slot_create(tombs->rel, &estate->es_tupleTable);
 	tombs->scan = cdc_index_beginscan(tombs->rel, tombs->index, target->snapshot, target->nkeys);
 	target->tombs = tombs;
+}
+
+/* The call goes on at another snapshot. */
+void
+cdc_tombstones_renew(CdcTarget *target)
+{
+	CdcTombstones *tombs = target->tombs;
+
+	index_endscan(tombs->scan);
+	ExecClearTuple(tombs->stored);
+	tombs->found = false;
+	tombs->scan = cdc_index_beginscan(tombs->rel, tombs->index, target->snapshot, target->nkeys);
 }
 
 /* Before the executor's own relations are closed. */

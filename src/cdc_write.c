@@ -210,7 +210,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 
 	for (;;)
 	{
-		CdcLeaf    *leaf = cdc_target_leaf(target, w->keys);
+		CdcLeaf    *leaf = cdc_target_leaf(target, w->keys, NULL);
 		CdcStored	stored;
 		CdcVerdict	v;
 		CdcWritten		written = WRITTEN;
@@ -282,6 +282,8 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 
 	error_context_stack = &callback;
 	old = MemoryContextSwitchTo(w.row_context);
+	if (target->truncate.len > 0 && !rule->dry_run)
+		cdc_truncate_rows(&w);
 	write_pass(&w, true);
 	write_pass(&w, false);
 	MemoryContextSwitchTo(old);

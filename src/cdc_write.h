@@ -55,6 +55,8 @@ extern CdcWritten cdc_row_update(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored,
 extern CdcWritten cdc_row_delete(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored);
 extern void cdc_row_finish_triggers(CdcTarget *target);
 
+extern void cdc_truncate_rows(CdcWriter *w);
+
 extern void cdc_notice_add(CdcWriter *w, CdcNotice *notice, const CdcEvent *ev, const char *column);
 extern void cdc_notice_report(CdcWriter *w);
 

@@ -11,7 +11,8 @@ usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories, a longer feed, longer fuzzing and storms than a
                 quick run has
   --only SUITE  one of: regress isolation readme law ops feed fuzz memory crash
-                (may be given several times)
+                majors (may be given several times); majors are other servers,
+                in chroots, where these can be made: see test/majors.sh
 PG_CONFIG chooses the server; without it the distribution's is used and, where
 it is missing, installed. Nothing is left running and nothing is left behind.
 USAGE
@@ -25,7 +26,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | ops | feed | fuzz | memory | crash) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | feed | fuzz | memory | crash | majors) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -131,6 +132,9 @@ if wanted memory; then
 fi
 if wanted crash; then
   CDC_PREPARED=1 run_script crash test/crash/run.sh $long
+fi
+if wanted majors && [ -z "${CDC_NO_MAJORS:-}" ]; then
+  run_script majors test/majors.sh
 fi
 
 if cdc_crashes; then

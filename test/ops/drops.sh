@@ -121,6 +121,13 @@ group_drops() {
     works "and the table goes ($home)" $db -c "DROP TABLE t"
   done
 
+  # ---- what is known of a detached target follows its renames
+  works "detached, then renamed" $db -c "SELECT make('t', 'row')" -c "SELECT cdc_detach('t')" -c "ALTER TABLE t RENAME deleted TO gone"
+  refused "its dead rows do not come back in the other home" 55000 $db -c "SELECT cdc_attach('t', 'stage')"
+  works "and are dead in their own" $db -c "SELECT cdc_attach('t', 'stage', tombstone_column => 'gone')"
+  gives "as before" "0|0|2" $db -c "SELECT inserted, deleted, duplicate FROM cdc_apply('t')"
+  works "and the table goes" $db -c "DROP TABLE t"
+
   # ---- the side table by hand
   works "target" $db -c "SELECT make('t', 'table', 'error')"
   works "DROP of the side table" $db -c "DROP TABLE t_tombstones"
