@@ -15,16 +15,19 @@ cd "$(dirname "$0")/.."
 . test/lib.sh
 
 tool=
+fuzz=
 tests=()
 usage() {
   cat <<'USAGE'
-usage: test/sanitize.sh [ubsan | valgrind] [TEST...]
+usage: test/sanitize.sh [ubsan | valgrind] [--fuzz SECONDS] [TEST...]
+  --fuzz SECONDS  the fuzz test's statements instead of the suites, for so long
   TEST  names of regress tests; none: all of them, and the isolation suite
 USAGE
 }
 while [ $# -gt 0 ]; do
   case $1 in
     ubsan | valgrind) tool=$1 ;;
+    --fuzz) fuzz=${2:?}; shift ;;
     --help | -h) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
     *) tests+=("$1") ;;
@@ -35,7 +38,7 @@ done
 if [ -z "$tool" ]; then
   status=0
   for tool in ubsan valgrind; do
-    bash test/sanitize.sh "$tool" ${tests[@]+"${tests[@]}"} || status=1
+    bash test/sanitize.sh "$tool" ${fuzz:+--fuzz "$fuzz"} ${tests[@]+"${tests[@]}"} || status=1
   done
   exit "$status"
 fi
@@ -82,13 +85,17 @@ cdc_server_start server "jit = off" "max_stack_depth = '1MB'" "statement_timeout
 status=0
 run() { make -C "$CDC_BUILD" "PG_CONFIG=$PG_CONFIG" with_llvm=no installcheck "$@" || status=1; }
 log=$CDC_WORK/tests.log
-if [ ${#tests[@]} != 0 ]; then
+if [ -n "$fuzz" ]; then
+  export CDC_SERVER_LOG
+  python3 test/fuzz/statements.py --start "$RANDOM" --seeds 1000000 --seconds "$fuzz" --shrink 0 || status=1
+  python3 test/fuzz/values.py --count 1000 || status=1
+elif [ ${#tests[@]} != 0 ]; then
   run "REGRESS=${tests[*]}" ISOLATION=
 else
   run ISOLATION=
   if compgen -G 'test/specs/*.spec' >/dev/null; then run REGRESS=; fi
 fi >"$log" 2>&1
-grep -E '^(test |ok |not ok )' "$log" || cat "$log"
+grep -E '^(test |ok |not ok |fuzz: |FAIL )' "$log" || cat "$log"
 if [ -s "$CDC_BUILD/regression.diffs" ]; then
   head -n 200 "$CDC_BUILD/regression.diffs"
   status=1

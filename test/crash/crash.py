@@ -12,7 +12,7 @@
            each event is applied once or still in staging.
   copies   a physical standby and a logical subscriber end equal; on the
            standby and in a read-only transaction every call is refused with
-           25006.
+           25006. Promoted, the standby goes on applying.
 At the end pg_amcheck looks through tables and indexes.
 """
 import argparse
@@ -414,6 +414,26 @@ def equal(one, two, what, caught_up):
     verdict(not differ, 'copies: %s equals the targets in %d tables' % (what, len(TABLES) - len(differ)))
 
 
+def promoted(s, events):
+    """After a failover: a replay changes no row, and what is new is applied."""
+    s.run('SELECT pg_promote()')
+    bad = []
+    for t in TARGETS[1:]:
+        if s.value("SELECT count(*) FROM done WHERE target = '%s'" % t) == '0':
+            continue                     # the storm was left out
+        s.run("CALL fill('%s', 1.1, %d)" % (t, events))
+        before = s.value("SELECT footprint('%s')" % t)
+        row = s.run("SELECT inserted + updated + deleted FROM cdc_apply('t_%s')" % t)[0]
+        if row != ['0'] or s.value("SELECT footprint('%s')" % t) != before or s.value("SELECT wrong('%s')" % t) != '0':
+            bad.append('t_%s: a replay wrote %s' % (t, row))
+        s.run("INSERT INTO s_%s VALUES (NULL, 1, NULL, 'c', 'new', lsn_of(100000000), 0)" % t)
+        if s.value("SELECT inserted + updated FROM cdc_apply('t_%s')" % t) != '1':
+            bad.append('t_%s: a new event' % t)
+    for b in bad:
+        print('      ' + b)
+    verdict(not bad, 'copies: the promoted standby replays without a write and goes on')
+
+
 def copies(options):
     s = connect(options)
     lsn = s.value('SELECT pg_current_wal_lsn()')
@@ -422,6 +442,7 @@ def copies(options):
         equal(s, standby, 'the physical standby',
               lambda: standby.value("SELECT pg_last_wal_replay_lsn() >= '%s'" % lsn) == 't')
         refused(standby, 'on a standby')
+        promoted(standby, options.events)
         standby.close()
     copy = Session(options.db + '_copy', timeout=60)
     equal(s, copy, 'the logical subscriber',

@@ -103,6 +103,7 @@ CREATE COLLATION IF NOT EXISTS nocase (provider = icu, locale = 'und-u-ks-level2
 CREATE TYPE mood AS ENUM ('ok', 'sad'); CREATE TYPE op_enum AS ENUM ('c', 'u', 'd', 'r', 'weird');
 CREATE DOMAIN posint AS integer CHECK (VALUE > 0); CREATE DOMAIN short AS varchar(5);
 CREATE DOMAIN void_domain AS integer NOT NULL; CREATE TYPE pair AS (n integer, t text);
+CREATE DOMAIN dpos AS cdc_position; CREATE DOMAIN dlsn AS pg_lsn; CREATE DOMAIN dnum AS numeric CHECK (VALUE >= 0);
 CREATE SEQUENCE fuzz_seq; CREATE TABLE audit (what text);
 CREATE FUNCTION fuzz_raise() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE division_by_zero; END$$;
 CREATE FUNCTION fuzz_apply() RETURNS boolean LANGUAGE plpgsql AS
@@ -126,10 +127,24 @@ CREATE FUNCTION tg_caught() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
   RETURN coalesce(NEW, OLD); END$$;
 CREATE FUNCTION tg_detach() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
   PERFORM cdc_detach('target'); RETURN coalesce(NEW, OLD); END$$;
+CREATE FUNCTION tg_purge() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+  PERFORM cdc_purge_tombstones('target', older_than => '-1 day', force => true); RETURN coalesce(NEW, OLD); END$$;
+CREATE FUNCTION tg_fence() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+  PERFORM cdc_set_fence('target', '0/FF'), cdc_set_floor('target', '0/5'); RETURN coalesce(NEW, OLD); END$$;
+CREATE FUNCTION tg_attach() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+  PERFORM cdc_attach('target', guard => 'error', on_tie => 'upsert'); RETURN coalesce(NEW, OLD); END$$;
+CREATE FUNCTION tg_ddl() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+  CASE hashtext(NEW::text) % 5 WHEN 0 THEN TRUNCATE target; WHEN 1 THEN DROP TABLE IF EXISTS staging;
+  WHEN 2 THEN DROP TABLE IF EXISTS target_tombstones; WHEN 3 THEN ALTER TABLE target ADD COLUMN dd integer;
+  ELSE ANALYZE target; END CASE; RETURN coalesce(NEW, OLD); END$$;
+CREATE FUNCTION tg_move() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+  IF pg_trigger_depth() < 2 THEN UPDATE target SET source_position = '0/FFFF'; DELETE FROM target_tombstones; END IF;
+  RETURN coalesce(NEW, OLD); END$$;
 CREATE FUNCTION tg_transition() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
   INSERT INTO audit SELECT TG_OP || n::text FROM fresh n ORDER BY 1; RETURN NULL; END$$;
 '''
-TRIGGERS = ['tg_skip', 'tg_same', 'tg_null', 'tg_old', 'tg_raise', 'tg_delete', 'tg_apply', 'tg_caught', 'tg_detach']
+TRIGGERS = ['tg_skip', 'tg_same', 'tg_null', 'tg_old', 'tg_raise', 'tg_delete', 'tg_apply', 'tg_caught', 'tg_detach',
+            'tg_purge', 'tg_fence', 'tg_attach', 'tg_ddl', 'tg_move']
 
 
 class World:
@@ -179,7 +194,8 @@ class World:
         out = []
         cells = []
         for n, t in self.keys:
-            cells.append('%s %s' % (ident(n), t))
+            always = ' GENERATED ALWAYS AS IDENTITY' if t in ('integer', 'bigint', 'smallint') and self.odd() else ''
+            cells.append('%s %s%s' % (ident(n), t, always))
         for n, t in self.cols:
             extra = r.choice(['', '', '', ' DEFAULT ' + lit(r.choice(TYPES[t])), ' NOT NULL',
                               ' NOT NULL DEFAULT ' + lit(r.choice(TYPES[t]))])
@@ -195,9 +211,10 @@ class World:
         if self.chance(0.3):
             cells.append('own integer DEFAULT 42')
         if self.pos in ('cdc', 'expr', 'text') and (self.home != 'side' or self.chance(0.5)):
-            cells.append('source_position cdc_position' + r.choice(['', '', ' NOT NULL DEFAULT \'0/0\'']))
+            cells.append('source_position ' + r.choice(['cdc_position'] * 9 + ['dpos']) + r.choice(['', '', ' NOT NULL DEFAULT \'0/0\'']))
         elif self.pos == 'lsn2':
-            cells += ['source_lsn pg_lsn', 'source_ordinal ' + r.choice(['bigint', 'integer', 'numeric'])]
+            cells += ['source_lsn ' + r.choice(['pg_lsn'] * 5 + ['dlsn']),
+                      'source_ordinal ' + r.choice(['bigint', 'integer', 'numeric', 'dnum'])]
         elif self.pos == 'num2':
             cells += ['source_lsn numeric', 'source_ordinal ' + r.choice(['bigint', 'numeric', 'smallint'])]
         elif self.pos == 'num1':
@@ -239,6 +256,19 @@ class World:
                                  'CREATE UNIQUE INDEX ON target (%s, own)',
                                  'CREATE UNIQUE INDEX ON target (%s) NULLS NOT DISTINCT',
                                  'CREATE UNIQUE INDEX ON target (%s DESC) INCLUDE (own)']) % key)
+        if self.odd():
+            out += r.choice([
+                ['ALTER TABLE target ADD COLUMN gk integer GENERATED ALWAYS AS (1 + 1) STORED',
+                 'CREATE UNIQUE INDEX ON target (gk, %s)' % key],
+                ['ALTER TABLE target ADD EXCLUDE USING btree (%s WITH =)' % key.split(', ')[0]],
+                ['CREATE RULE rt AS ON UPDATE TO target DO INSTEAD NOTHING'],
+                ['ALTER TABLE target ADD CHECK (hashtext(%s::text) %% 3 <> 0)' % key.split(', ')[0]],
+                ['CREATE FOREIGN DATA WRAPPER fw', 'CREATE SERVER fs FOREIGN DATA WRAPPER fw',
+                 'CREATE FOREIGN TABLE part_f PARTITION OF target DEFAULT SERVER fs'],
+                ['ALTER TABLE target REPLICA IDENTITY NOTHING', 'CREATE PUBLICATION pb FOR TABLE target'],
+                ['CREATE TABLE %s (LIKE target INCLUDING ALL)' % 'target_tombstones'],
+                ['ALTER TABLE target CLUSTER ON target_pkey', 'ALTER TABLE target SET (fillfactor = 10)'],
+                ['ALTER TABLE target ' + ', '.join('ADD c%d integer DEFAULT 1' % i for i in range(300))]])
         if self.chance(0.1) and self.cols:
             n, t = r.choice(self.cols)
             out.append('CREATE UNIQUE INDEX ON target (%s)' % (ident(n) + (', ' + key if self.partitioned else '')))
