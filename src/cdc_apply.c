@@ -376,6 +376,23 @@ begin_target(CdcApply *apply)
 /* ---------- 4. the batch against what is recorded ---------- */
 
 /*
+ * Positions of one kind only.  What was applied last may have been a mistake
+ * that is taken back: then no position of its kind is stored any more.
+ */
+static void
+check_kind(CdcApply *apply)
+{
+	const CdcPos *pos = &apply->read.high;
+	CdcPos	   *high = &apply->reg.high;
+
+	if (pos->len > 0 && high->len > 0 &&
+		cdc_position_kind_of(pos->bytes) != cdc_position_kind_of(high->bytes) &&
+		!cdc_target_has_positions(&apply->target))
+		high->len = 0;
+	cdc_registry_check_kind(&apply->reg, pos, apply->target.name);
+}
+
+/*
  * The greatest truncate of the batch counts if it is above fence and floor;
  * then every row at or below it is dead, and the fence rises to it.
  */
@@ -430,7 +447,9 @@ record_state(CdcApply *apply, List *fed)
 	cdc_registry_read(apply->rule.target, &reg);
 	if (!reg.state.exists)
 		return;
-	if (cdc_pos_compare(high->bytes, high->len, reg.high.bytes, reg.high.len) > 0)
+	if (cdc_pos_compare(high->bytes, high->len, reg.high.bytes, reg.high.len) > 0 ||
+		(high->len > 0 && reg.high.len > 0 &&
+		 cdc_position_kind_of(high->bytes) != cdc_position_kind_of(reg.high.bytes)))
 		cdc_registry_set_position(&reg, STATE_HIGH_POSITION, high);
 	if (cdc_pos_compare(truncate->bytes, truncate->len, reg.horizon.fence.bytes,
 						reg.horizon.fence.len) > 0)
@@ -508,7 +527,7 @@ run(CdcApply *apply)
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
 	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
 
-	cdc_registry_check_kind(&apply->reg, &apply->read.high, apply->target.name);
+	check_kind(apply);
 
 	/* STEP 5: a truncate event comes before what stands above it */
 	judge_truncate(apply);

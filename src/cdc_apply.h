@@ -321,6 +321,9 @@ extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead
 									 Datum *values, bool *isnull);
 extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull);
 
+/* in cdc_fence.c */
+extern bool cdc_target_has_positions(const CdcTarget *target);
+
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
 extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
