@@ -294,17 +294,6 @@ handle_schema_change(CdcApply *apply)
 				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
 }
 
-static bool
-has_name(List *names, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, names)
-		if (strcmp(lfirst(lc), name) == 0)
-			return true;
-	return false;
-}
-
 /*
  * The target's columns that the attached staging feeds, when they are more
  * than recorded; NIL when there is nothing new.  A column that it once fed and
@@ -328,13 +317,13 @@ fed_columns(CdcApply *apply)
 	for (int i = 0; i < cols->ncols; i++)
 	{
 		fed = lappend(fed, pstrdup(cols->cols[i].name));
-		more |= !has_name(recorded, cols->cols[i].name);
+		more |= !cdc_has_name(recorded, cols->cols[i].name);
 	}
 	foreach(lc, recorded)
 	{
-		if (has_name(fed, lfirst(lc)) || get_attnum(apply->rule.target, lfirst(lc)) <= 0)
+		if (cdc_has_name(fed, lfirst(lc)) || get_attnum(apply->rule.target, lfirst(lc)) <= 0)
 			continue;
-		if (!has_name(apply->rule.except_columns, lfirst(lc)))
+		if (!cdc_has_name(apply->rule.except_columns, lfirst(lc)))
 			lost = lappend(lost, lfirst(lc));
 		fed = lappend(fed, lfirst(lc));
 	}
