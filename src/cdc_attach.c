@@ -225,7 +225,8 @@ decide_home(CdcAttach *a)
 				 errmsg("the deletes of target \"%s\" are remembered in a side table", name),
 				 errdetail("\"%s\" was kept when the target was detached.",
 						   get_rel_name(a->reg.tombstones)),
-				 errhint("Use tombstones => 'table'; or forget them with cdc_detach(%s, drop_tombstones => true).",
+				 errhint("Use tombstones => 'table'; or forget them with %s(%s, drop_tombstones => true).",
+						 cdc_function_name("cdc_detach"),
 						 quote_literal_cstr(cdc_quoted_relation(a->relid)))));
 }
 

@@ -161,7 +161,7 @@ cdc_attach_plan_columns(CdcAttach *a)
 				 errdetail("What it held of each row is no longer known."),
 				 errhint("Note the rule (cdc_targets), use cdc_detach() and cdc_attach() with it, then replay the log.")));
 	if (a->add_position != NULL && a->rel->rd_rel->relispartition)
-		refuse_partition(a, a->add_position, "cdc_position");
+		refuse_partition(a, a->add_position, format_type_be(cdc_position_type()));
 	if (a->add_tombstone != NULL && a->rel->rd_rel->relispartition)
 		refuse_partition(a, a->add_tombstone, "boolean NOT NULL DEFAULT false");
 }

@@ -75,7 +75,8 @@ set_log(CdcAttach *a)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("the epoch of target \"%s\" is %lld already", a->target.name,
 							(long long) reg->epoch),
-					 errhint("If its log was replaced, use cdc_new_epoch(%s).", quoted)));
+					 errhint("If its log was replaced, use %s(%s).",
+							 cdc_function_name("cdc_new_epoch"), quoted)));
 		reg->epoch = a->epoch;
 	}
 	if (reg->epoch != 0 && !a->target.pos_single)
@@ -92,7 +93,8 @@ set_log(CdcAttach *a)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the lineage of target \"%s\" is another one", a->target.name),
 				 errdetail("It is \"%s\".", cdc_clip(reg->lineage)),
-				 errhint("If its log was replaced, use cdc_new_epoch(%s, %s).", quoted,
+				 errhint("If its log was replaced, use %s(%s, %s).",
+						 cdc_function_name("cdc_new_epoch"), quoted,
 						 quote_literal_cstr(a->lineage))));
 	reg->lineage = pstrdup(a->lineage);
 }

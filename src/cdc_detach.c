@@ -29,12 +29,13 @@ PG_FUNCTION_INFO_V1(cdc_detach);
 static const char *
 tombstone_column(const CdcRegistration *reg)
 {
-	const CdcRecord *rule = &reg->rule;
+	const CdcRecord *record = reg->rule.exists ? &reg->rule : &reg->state;
+	int			column = reg->rule.exists ? RULE_TOMBSTONE_COLUMN : STATE_TOMBSTONE_COLUMN;
 	const char *name;
 
-	if (rule->isnull[RULE_TOMBSTONE_COLUMN])
+	if (!record->exists || record->isnull[column])
 		return NULL;
-	name = NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN]));
+	name = NameStr(*DatumGetName(record->values[column]));
 	return get_attnum(reg->target, name) > 0 ? name : NULL;
 }
 
@@ -55,7 +56,7 @@ delete_dead_rows(const CdcRegistration *reg)
 static void
 forget_tombstones(const CdcRegistration *reg)
 {
-	if (reg->rule.exists && !reg->rule.isnull[RULE_TOMBSTONE_COLUMN])
+	if (tombstone_column(reg) != NULL)
 		delete_dead_rows(reg);
 	else if (cdc_side_table_exists(reg))
 	{
@@ -81,12 +82,13 @@ detach(Oid relid, bool drop_tombstones)
 	rel = cdc_attach_open(relid, guarded ? AccessExclusiveLock : RowExclusiveLock);
 	(void) cdc_target_lock(relid, ExclusiveLock, false);
 	cdc_registry_read(relid, &reg);
-	if (!reg.rule.exists && !(drop_tombstones && cdc_side_table_exists(&reg)))
+	if (!reg.rule.exists && !(drop_tombstones && (cdc_side_table_exists(&reg) ||
+												  tombstone_column(&reg) != NULL)))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is not attached", cdc_relation_name(rel))));
 
-	if (drop_tombstones && reg.rule.exists && !reg.rule.isnull[RULE_TOMBSTONE_COLUMN])
+	if (drop_tombstones && tombstone_column(&reg) != NULL)
 		cdc_target_check(rel);
 
 	/* dropping a trigger wants the table for itself; its lock stays with us */

@@ -172,8 +172,7 @@ cdc_target_has_positions(const CdcTarget *target)
 	return any_row(psprintf("SELECT FROM %s WHERE %s.cdc_supersedes(%s, NULL) LIMIT 1",
 							qualified(target->relid), schema, position_expression(target)),
 				   0, NULL, NULL) ||
-		(OidIsValid(target->tombstones) &&
-		 any_row(psprintf("SELECT FROM %s LIMIT 1", qualified(target->tombstones)), 0, NULL, NULL));
+		(OidIsValid(target->tombstones) && cdc_tombstones_any(target->tombstones));
 }
 
 /* ---------- an attached target of the caller ---------- */

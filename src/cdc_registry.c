@@ -311,9 +311,29 @@ cdc_registry_attached_partition(Oid relid)
 	return found;
 }
 
+/* What a table that is not attached still remembers, or NULL. */
+static const char *
+what_is_remembered(Oid target)
+{
+	CdcRegistration reg;
+
+	cdc_registry_read_now(target, &reg);
+	if (reg.rule.exists)
+		return NULL;			/* refused by itself */
+	if (OidIsValid(reg.tombstones) && get_rel_name(reg.tombstones) != NULL)
+		return psprintf("its deletes, in \"%s\"", get_rel_name(reg.tombstones));
+	if (!reg.state.isnull[STATE_TOMBSTONE_COLUMN] &&
+		get_attnum(target, NameStr(*DatumGetName(reg.state.values[STATE_TOMBSTONE_COLUMN]))) > 0)
+		return psprintf("its deletes, in column \"%s\"",
+						NameStr(*DatumGetName(reg.state.values[STATE_TOMBSTONE_COLUMN])));
+	if (reg.horizon.fence.len > 0)
+		return "a fence";
+	return reg.horizon.floor.len > 0 ? "a floor" : NULL;
+}
+
 /*
  * Refuse a target whose ancestor or partition was attached by itself once and
- * still has its side table: what is remembered there would be passed by.
+ * still remembers something: it would be passed by.
  */
 void
 cdc_registry_check_relatives(Relation target)
@@ -325,25 +345,27 @@ cdc_registry_check_relatives(Relation target)
 		return;
 	foreach(lc, cdc_registry_all())
 	{
-		const CdcRegistered *row = lfirst(lc);
+		Oid			other = ((CdcRegistered *) lfirst(lc))->target;
+		const char *what;
 
-		if (row->target == relid || !OidIsValid(row->tombstones) ||
-			get_rel_name(row->tombstones) == NULL)
+		if (other == relid ||
+			!((get_rel_relispartition(other) &&
+			   list_member_oid(get_partition_ancestors(other), relid)) ||
+			  (target->rd_rel->relispartition &&
+			   list_member_oid(get_partition_ancestors(relid), other))))
 			continue;
-		if ((get_rel_relispartition(row->target) &&
-			 list_member_oid(get_partition_ancestors(row->target), relid)) ||
-			(target->rd_rel->relispartition &&
-			 list_member_oid(get_partition_ancestors(relid), row->target)))
+		what = what_is_remembered(other);
+		if (what != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("\"%s\" remembers deletes that target \"%s\" would pass by",
-							get_rel_name(row->tombstones), cdc_relation_name(target)),
-					 errdetail("It is the side table of \"%s\", which has rows in common with the target.",
-							   get_rel_name(row->target)),
-					 errhint("Forget them with SELECT %s(%s, drop_tombstones => true), or attach that table again.",
+					 errmsg("\"%s\" remembers what target \"%s\" would pass by", get_rel_name(other),
+							cdc_relation_name(target)),
+					 errdetail("It was attached by itself, has rows in common with the target, and keeps %s.",
+							   what),
+					 errhint("Forget it: %s(%s, drop_tombstones => true); a fence or floor while that table is attached, with cdc_set_fence() or cdc_set_floor().",
 							 cdc_function_name("cdc_detach"),
-							 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(row->target)),
-																		   get_rel_name(row->target))))));
+							 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(other)),
+																		   get_rel_name(other))))));
 	}
 }
 

@@ -145,6 +145,26 @@ cdc_tombstones_index(const CdcTarget *target, Relation side)
 	return found;
 }
 
+/* The key columns as an index definition has them. */
+static char *
+key_list(const CdcTarget *target)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		const CdcKey *key = &target->keys[i];
+
+		appendStringInfo(&s, "%s%s", i > 0 ? ", " : "", quote_identifier(key->name));
+		if (OidIsValid(key->collation) &&
+			key->collation != TupleDescAttr(RelationGetDescr(target->rel),
+											key->attno - 1)->attcollation)
+			appendStringInfo(&s, " COLLATE %s", generate_collation_name(key->collation));
+	}
+	return s.data;
+}
+
 /*
  * Refuse a side table that does not fit the target, or that somebody else
  * owns: what it says decides what becomes of events.
@@ -182,7 +202,8 @@ cdc_tombstones_check(const CdcTarget *target)
 	check_column(target, side, "deleted_at", TIMESTAMPTZOID, -1);
 	if (!OidIsValid(cdc_tombstones_index(target, side)))
 		refuse_side_table(target, side, "It has no unique index over the key like the target's own.",
-						  "Make one with the operator classes and collations of the target's key index.");
+						  psprintf("CREATE UNIQUE INDEX ON %s (%s);", qualified_name(side),
+								   key_list(target)));
 	table_close(side, NoLock);
 }
 
@@ -443,4 +464,21 @@ cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows)
 	table_close(rel, NoLock);
 	CommandCounterIncrement();
 	return removed;
+}
+
+/* Does the side table hold any tombstone?  No rights on it are needed. */
+bool
+cdc_tombstones_any(Oid relid)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	bool		any = table_scan_getnextslot(scan, ForwardScanDirection, slot);
+
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	return any;
 }
