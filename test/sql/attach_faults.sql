@@ -220,5 +220,29 @@ SELECT expect('and its own is followed', key_columns::text || ' ' || counts(r), 
 ALTER TABLE e RENAME w TO v;
 ALTER TABLE e RENAME key TO id;
 
-SET client_min_messages = warning;
-DROP SCHEMA attach_faults CASCADE;
+--
+-- Hints run where the extension is in a schema that is not searched
+--
+CREATE SCHEMA attach_faults_ext;
+BEGIN;
+SET LOCAL client_min_messages = error;
+DROP EXTENSION cdc_precedence CASCADE;
+CREATE EXTENSION cdc_precedence SCHEMA attach_faults_ext;
+SET LOCAL search_path = attach_faults;
+CREATE TABLE away (id int NOT NULL, v text);
+CREATE TABLE away_event (op text, id int, v text, source_position attach_faults_ext.cdc_position);
+INSERT INTO away_event VALUES ('c', 1, 'a', '0/1'), ('d', 2, NULL, '0/1');
+SELECT refused('no key', $$SELECT attach_faults_ext.cdc_attach('away', 'away_event', key_columns => '{id}')$$, '55000', 'CREATE UNIQUE INDEX', 'h', false);
+ALTER TABLE away ADD PRIMARY KEY (id);
+SELECT refused('no position', $$SELECT attach_faults_ext.cdc_apply('away', 'away_event')$$, '42703', 'attach_faults_ext.cdc_position', 'dh');
+SELECT fix_of($$SELECT attach_faults_ext.cdc_apply('away', 'away_event')$$) \gexec
+SELECT refused('no place for tombstones', $$SELECT attach_faults_ext.cdc_apply('away', 'away_event')$$, '55000', 'attach_faults_ext.cdc_attach', 'dh');
+SELECT fix_of($$SELECT attach_faults_ext.cdc_apply('away', 'away_event')$$, 'SELECT [^)]*\)') \gexec
+SELECT inserted, deleted FROM attach_faults_ext.cdc_apply('away', 'away_event');
+ALTER TABLE away ALTER id TYPE bigint;
+SELECT fix_of($$SELECT attach_faults_ext.cdc_apply('away', 'away_event')$$) \gexec
+ALTER TABLE away_tombstones DROP source_position;
+SELECT refused('a side table without its position', $$SELECT attach_faults_ext.cdc_apply('away', 'away_event')$$, '55000', 'attach_faults_ext.cdc_position', 'dh');
+ROLLBACK;
+
+DROP SCHEMA attach_faults, attach_faults_ext CASCADE;

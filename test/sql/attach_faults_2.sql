@@ -190,7 +190,7 @@ SELECT expect('an old event of the new log is old', counts(r) || ' ' || rows_of(
 SET client_min_messages = warning;
 
 --
--- Positions of the wrong kind are left behind by detaching with the tombstones
+-- Positions of the wrong kind are left behind once none is stored
 --
 CREATE TABLE kinds (id int PRIMARY KEY, v text);
 CREATE TABLE kinds_event (op text, id int, v text, lsn bigint);
@@ -199,7 +199,20 @@ INSERT INTO kinds_event VALUES ('c', 1, 'a', 100), ('d', 2, NULL, 101);
 SELECT expect('numbers', counts(r) || ' ' || r.high_position, 'inserted=1 deleted=1 101') FROM cdc_apply('kinds') r;
 SELECT cdc_attach('kinds', staging_position => '''0/0''::pg_lsn + lsn');
 SELECT apply_refused('LSNs', 'kinds', 'kinds_event', '', '42804', 'kinds', 'dh');
+GRANT SELECT, INSERT, UPDATE, DELETE ON kinds TO regress_cdc_faults;
+GRANT SELECT ON kinds_event TO regress_cdc_faults;
+SET ROLE regress_cdc_faults;
+SELECT apply_refused('LSNs, by one who may only apply', 'kinds', 'kinds_event', '', '42804', 'kinds', 'dh', false);
+RESET ROLE;
 UPDATE kinds SET source_position = NULL;
+SELECT apply_refused('a tombstone still has the other kind', 'kinds', 'kinds_event', '', '42804', 'kinds', 'dh', false);
+SELECT expect('purged', cdc_purge_tombstones('kinds', '101')::text, '1');
+SELECT apply_refused('the fence has it', 'kinds', 'kinds_event', '', '42804', 'kinds', 'dh', false);
+SELECT cdc_set_fence('kinds', NULL);
+BEGIN;
+SELECT expect('once none is left', counts(r) || ' ' || stands('kinds'), 'updated=1 deleted=1 1=a@0/64 2 dead@0/65') FROM cdc_apply('kinds') r;
+SELECT expect('it is the high position', high_position::text, '0/65') FROM cdc_targets WHERE target = 'kinds'::regclass;
+ROLLBACK;
 SELECT cdc_detach('kinds', drop_tombstones => true);
 SELECT cdc_attach('kinds', 'kinds_event', staging_position => '''0/0''::pg_lsn + lsn');
 SELECT expect('the log once more', counts(r) || ' ' || stands('kinds'), 'updated=1 deleted=1 1=a@0/64 2 dead@0/65') FROM cdc_apply('kinds') r;
