@@ -170,6 +170,25 @@ ALTER TABLE forged OWNER TO CURRENT_USER;
 DROP TABLE forged;
 SELECT expect('it is not renamed, given away or dropped along', concat_ws(' ', rows_of('SELECT id, v, source_position FROM shared') = was.rows, relowner::regrole), 't regress_cdc_faults') FROM was, pg_class WHERE oid = 'shared'::regclass;
 
+-- a guard that came without its rule, as from a restore of a part, is taken up
+CREATE TABLE lonely (id int PRIMARY KEY, v text);
+SELECT cdc_attach('lonely', 'event', guard => 'error');
+DELETE FROM cdc_target_rule WHERE target = 'lonely'::regclass;
+SELECT refused('a write under it', $$INSERT INTO lonely VALUES (1, 'a', '0/1')$$, '55000', 'lonely', 'dh');
+SELECT cdc_attach('lonely', 'event');
+SELECT expect('the rule has it', guard, 'error') FROM cdc_targets WHERE target = 'lonely'::regclass;
+INSERT INTO lonely VALUES (1, 'a', '0/1');
+SELECT refused('and it works', 'DELETE FROM lonely', '23000', 'lonely', 'dh', false);
+
+--
+-- The warning of fenced events tells the position that they were judged at
+--
+CREATE TABLE warned (id int PRIMARY KEY, v text);
+SELECT cdc_attach('warned', 'event', snapshot_position => 'none');
+SELECT cdc_set_fence('warned', '0/8');
+SELECT stage($$ ('r', 9, 'a', '0/9') $$);
+SELECT expect('a snapshot row counts as without position', counts(r), 'fenced=1') FROM cdc_apply('warned') r;
+
 --
 -- An epoch is not raised twice by a call that is repeated
 --
