@@ -251,6 +251,18 @@ SELECT cdc_attach('in_table', 'event', tombstones => 'row');
 SELECT cdc_attach('in_row', 'event', tombstones => 'table');
 SELECT expect('and the home may be another', string_agg(home || ' ' || fence, ', ' ORDER BY target::text), 'table 5/10, row 5/10') FROM cdc_targets WHERE target IN ('in_row'::regclass, 'in_table'::regclass);
 
+-- the row home is not left for the side table while it holds dead rows
+CREATE TABLE flagged2 (id int PRIMARY KEY, v text);
+CREATE TABLE flagged2_event AS SELECT 'd' AS op, 1 AS id, NULL::text AS v, cdc_position '1/5' AS source_position;
+SELECT cdc_attach('flagged2', 'flagged2_event', tombstones => 'row');
+SELECT applied('flagged2', 'flagged2_event');
+SELECT cdc_detach('flagged2');
+SELECT refused('dead rows would be live ones', $$SELECT cdc_attach('flagged2', 'flagged2_event')$$, '55000', 'flagged2', 'h');
+SELECT cdc_attach('flagged2', 'flagged2_event', tombstones => 'row');
+SELECT cdc_detach('flagged2', drop_tombstones => true);
+SELECT cdc_attach('flagged2', 'flagged2_event');
+SELECT expect('once they are gone', home, 'table') FROM cdc_targets WHERE target = 'flagged2'::regclass;
+
 SET client_min_messages = warning;
 DROP SCHEMA attach CASCADE;
 DROP ROLE regress_cdc_attach, regress_cdc_attach_other;

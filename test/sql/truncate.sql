@@ -189,6 +189,15 @@ SELECT expect('consumed by the row home', applied('in_row', 'event', 'consume =>
 SELECT stage($$ ('t', NULL, NULL, '7/20') $$);
 SELECT expect('consumed by the table home', applied('in_table', 'event', 'consume => ''delete''') || ' ' || rows_of('event'), 'truncated=1 none');
 SELECT expect('row triggers fire', rows_of('fired'), '("in_row UPDATE 1") ("in_table DELETE 1")');
+-- a truncate that kills nothing fires nothing
+SELECT fresh();
+TRUNCATE fired;
+CREATE FUNCTION note_statement() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fired VALUES (TG_TABLE_NAME || ' ' || TG_WHEN || ' ' || TG_OP); RETURN NULL; END $$;
+CREATE TRIGGER s AFTER INSERT OR UPDATE OR DELETE ON in_row FOR EACH STATEMENT EXECUTE FUNCTION note_statement();
+CREATE TRIGGER s AFTER INSERT OR UPDATE OR DELETE ON in_table FOR EACH STATEMENT EXECUTE FUNCTION note_statement();
+SELECT stage($$ ('t', NULL, NULL, '7/20') $$);
+SELECT both_say('nothing to kill', $$SELECT applied('%s', 'event')$$, 'truncated=1');
+SELECT expect('no statement trigger without a row', rows_of('fired'), 'none');
 
 --
 -- The law: any order, any batches
