@@ -362,7 +362,9 @@ cdc_registry_check_relatives(Relation target)
 							cdc_relation_name(target)),
 					 errdetail("It was attached by itself, has rows in common with the target, and keeps %s.",
 							   what),
-					 errhint("Forget it: %s(%s, drop_tombstones => true); a fence or floor while that table is attached, with cdc_set_fence() or cdc_set_floor().",
+					 what[0] == 'a' ?
+					 errhint("Attach that table apart from the target, and take it away with cdc_set_fence() or cdc_set_floor().") :
+					 errhint("Forget them with SELECT %s(%s, drop_tombstones => true), or keep that table apart.",
 							 cdc_function_name("cdc_detach"),
 							 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(other)),
 																		   get_rel_name(other))))));

@@ -236,6 +236,29 @@ SELECT cdc_detach('kinds', drop_tombstones => true);
 SELECT cdc_attach('kinds', 'kinds_event', staging_position => '''0/0''::pg_lsn + lsn');
 SELECT expect('the log once more', counts(r) || ' ' || stands('kinds'), 'updated=1 deleted=1 1=a@0/64 2 dead@0/65') FROM cdc_apply('kinds') r;
 
+--
+-- A fence, or dead rows, of a leaf that was attached by itself: its parent does not pass them by
+--
+CREATE TABLE whole (id int, r text, v text, source_position cdc_position, deleted boolean NOT NULL DEFAULT false, PRIMARY KEY (id, r)) PARTITION BY LIST (r);
+CREATE TABLE part PARTITION OF whole FOR VALUES IN ('g');
+CREATE TABLE whole_event (op text, id int, r text, v text, source_position cdc_position);
+INSERT INTO whole_event VALUES ('d', 5, 'g', NULL, '0/20');
+SELECT cdc_attach('part', 'whole_event', tombstones => 'table');
+SELECT expect('a delete in the leaf', counts(r), 'deleted=1') FROM cdc_apply('part') r;
+SELECT expect('purged', cdc_purge_tombstones('part', '0/20')::text, '1');
+SELECT cdc_detach('part', drop_tombstones => true);
+SELECT refused('a fence of the leaf', $$SELECT cdc_attach('whole', 'whole_event', tombstones => 'table')$$, '55000', 'part', 'h');
+SELECT cdc_attach('part', 'whole_event', tombstones => 'table');
+SELECT cdc_set_fence('part', NULL);
+SELECT cdc_detach('part', drop_tombstones => true);
+SELECT cdc_attach('part', 'whole_event', tombstone_column => 'deleted');
+SELECT expect('a delete in a row of the leaf', counts(r), 'deleted=1') FROM cdc_apply('part') r;
+SELECT cdc_detach('part');
+SELECT refused('dead rows of the leaf', $$SELECT cdc_attach('whole', 'whole_event', tombstones => 'table')$$, '55000', 'part', 'h');
+SELECT cdc_detach('part', drop_tombstones => true);
+SELECT cdc_attach('whole', 'whole_event', tombstones => 'table');
+SELECT expect('forgotten on purpose', counts(r) || ' ' || (SELECT count(*) FROM whole), 'deleted=1 0') FROM cdc_apply('whole') r;
+
 SET client_min_messages = warning;
 DROP SCHEMA attach_faults_2, attach_faults_priv CASCADE;
 DROP ROLE regress_cdc_faults;
