@@ -20,7 +20,8 @@ import subprocess
 import sys
 import time
 
-from world import HELPERS, World
+from material import HELPERS
+from world import World
 from pg import Lost, PgError, Session, lit
 
 HERE = os.path.dirname(os.path.abspath(__file__))
