@@ -123,7 +123,7 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
 #variable_conflict use_variable
 DECLARE
   rel  record;
-  hint text;
+  hint pg_catalog.text;
 BEGIN
   IF staging_pattern IS NULL OR pg_catalog.strpos(staging_pattern, '%s') OPERATOR(pg_catalog.=) 0 THEN
     RAISE EXCEPTION 'staging_pattern must contain %%s, which stands for the name of the target'

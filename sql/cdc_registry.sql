@@ -56,7 +56,8 @@ CREATE TABLE cdc_target_state (
   lineage            text,
   fed_columns        name[],
   fed_attnums        int2[],
-  tombstone_column   name
+  tombstone_column   name,
+  tombstone_attnum   int2
 ) USING heap;
 COMMENT ON TABLE cdc_target_state IS
   'fence, floor, epoch and side table of each target that is or was attached; read it through cdc_targets';
@@ -112,6 +113,9 @@ BEGIN
       FROM unnest(NEW.fed_columns) WITH ORDINALITY AS n(name, place)
       LEFT JOIN pg_attribute a ON a.attrelid = NEW.target AND a.attname = n.name AND a.attnum > 0
       ORDER BY n.place) END;
+    NEW.tombstone_attnum := (
+      SELECT a.attnum FROM pg_attribute a
+      WHERE a.attrelid = NEW.target AND a.attname = NEW.tombstone_column AND a.attnum > 0);
     NEW.tombstones := (
       SELECT c.oid FROM pg_class c
       WHERE c.oid = NEW.tombstones AND c.relkind = 'r' AND pg_has_role(c.relowner, 'USAGE'));

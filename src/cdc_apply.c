@@ -162,7 +162,22 @@ read_rule(CdcApply *apply)
 						get_rel_name(other), name),
 				 errdetail("Its tombstones and its fence would be passed by."),
 				 errhint("Apply to its partitions, or cdc_detach() them.")));
+	cdc_registry_check_relatives(apply->target_rel);
 	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
+}
+
+/* What was recorded is not to be read with the caller's search_path. */
+static void
+localize_expressions(CdcApply *apply)
+{
+	CdcRule    *rule = &apply->rule;
+
+	if (rule->recorded_position)
+		rule->staging_position = cdc_expr_localize(apply->staging_rel, rule->staging_position,
+												   "staging_position");
+	if (rule->recorded_filter)
+		rule->staging_filter = cdc_expr_localize(apply->staging_rel, rule->staging_filter,
+												 "staging_filter");
 }
 
 static void
@@ -179,15 +194,7 @@ open_staging(CdcApply *apply)
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
 	cdc_staging_check(apply->staging_rel);
-	/* what was recorded is not to be read with the caller's search_path */
-	if (apply->rule.recorded_position)
-		apply->rule.staging_position = cdc_expr_localize(apply->staging_rel,
-														 apply->rule.staging_position,
-														 "staging_position");
-	if (apply->rule.recorded_filter)
-		apply->rule.staging_filter = cdc_expr_localize(apply->staging_rel,
-													   apply->rule.staging_filter,
-													   "staging_filter");
+	localize_expressions(apply);
 	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 
@@ -255,6 +262,7 @@ append_columns(CdcApply *apply, List *missing)
 	apply->target_rel = table_open(apply->rule.target, RowExclusiveLock);
 	(void) cdc_target_lock(apply->rule.target, ExclusiveLock, false);
 	read_rule(apply);
+	localize_expressions(apply);
 	describe(apply);
 }
 
@@ -286,17 +294,6 @@ handle_schema_change(CdcApply *apply)
 				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
 }
 
-static bool
-has_name(List *names, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, names)
-		if (strcmp(lfirst(lc), name) == 0)
-			return true;
-	return false;
-}
-
 /*
  * The target's columns that the attached staging feeds, when they are more
  * than recorded; NIL when there is nothing new.  A column that it once fed and
@@ -320,13 +317,13 @@ fed_columns(CdcApply *apply)
 	for (int i = 0; i < cols->ncols; i++)
 	{
 		fed = lappend(fed, pstrdup(cols->cols[i].name));
-		more |= !has_name(recorded, cols->cols[i].name);
+		more |= !cdc_has_name(recorded, cols->cols[i].name);
 	}
 	foreach(lc, recorded)
 	{
-		if (has_name(fed, lfirst(lc)) || get_attnum(apply->rule.target, lfirst(lc)) <= 0)
+		if (cdc_has_name(fed, lfirst(lc)) || get_attnum(apply->rule.target, lfirst(lc)) <= 0)
 			continue;
-		if (!has_name(apply->rule.except_columns, lfirst(lc)))
+		if (!cdc_has_name(apply->rule.except_columns, lfirst(lc)))
 			lost = lappend(lost, lfirst(lc));
 		fed = lappend(fed, lfirst(lc));
 	}
@@ -366,6 +363,23 @@ begin_target(CdcApply *apply)
 }
 
 /* ---------- 4. the batch against what is recorded ---------- */
+
+/*
+ * Positions of one kind only.  What was applied last may have been a mistake
+ * that is taken back: then no position of its kind is stored any more.
+ */
+static void
+check_kind(CdcApply *apply)
+{
+	const CdcPos *pos = &apply->read.high;
+	CdcPos	   *high = &apply->reg.high;
+
+	if (pos->len > 0 && high->len > 0 &&
+		cdc_position_kind_of(pos->bytes) != cdc_position_kind_of(high->bytes) &&
+		!cdc_target_has_positions(&apply->target))
+		high->len = 0;
+	cdc_registry_check_kind(&apply->reg, pos, apply->target.name);
+}
 
 /*
  * The greatest truncate of the batch counts if it is above fence and floor;
@@ -422,7 +436,9 @@ record_state(CdcApply *apply, List *fed)
 	cdc_registry_read(apply->rule.target, &reg);
 	if (!reg.state.exists)
 		return;
-	if (cdc_pos_compare(high->bytes, high->len, reg.high.bytes, reg.high.len) > 0)
+	if (cdc_pos_compare(high->bytes, high->len, reg.high.bytes, reg.high.len) > 0 ||
+		(high->len > 0 && reg.high.len > 0 &&
+		 cdc_position_kind_of(high->bytes) != cdc_position_kind_of(reg.high.bytes)))
 		cdc_registry_set_position(&reg, STATE_HIGH_POSITION, high);
 	if (cdc_pos_compare(truncate->bytes, truncate->len, reg.horizon.fence.bytes,
 						reg.horizon.fence.len) > 0)
@@ -500,7 +516,7 @@ run(CdcApply *apply)
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
 	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
 
-	cdc_registry_check_kind(&apply->reg, &apply->read.high, apply->target.name);
+	check_kind(apply);
 
 	/* STEP 5: a truncate event comes before what stands above it */
 	judge_truncate(apply);

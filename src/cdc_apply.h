@@ -300,6 +300,7 @@ extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
+extern bool cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
 extern void cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run);
@@ -320,6 +321,9 @@ extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint
 extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead,
 									 Datum *values, bool *isnull);
 extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull);
+
+/* in cdc_fence.c */
+extern bool cdc_target_has_positions(const CdcTarget *target);
 
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
@@ -394,6 +398,7 @@ typedef struct CdcColumns
 } CdcColumns;
 
 extern void cdc_staging_check(Relation staging);
+extern bool cdc_has_name(List *names, const char *name);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
 extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,

@@ -137,6 +137,7 @@ check_family(CdcAttach *a)
 				 errmsg("target \"%s\" has an attached partition", cdc_relation_name(a->rel)),
 				 errdetail("\"%s\" is attached.", get_rel_name(other)),
 				 errhint("Attach the partitions, or the table that they make up.")));
+	cdc_registry_check_relatives(a->rel);
 	other = cdc_registry_side_table_of(a->relid);
 	if (OidIsValid(other))
 		ereport(ERROR,
@@ -154,6 +155,34 @@ refuse_change(CdcAttach *a, const char *param)
 			 errmsg("%s contradicts the attachment of target \"%s\"", param,
 					cdc_relation_name(a->rel)),
 			 errhint("Leave it out; to change it, cdc_detach() the target and attach it again.")));
+}
+
+/*
+ * When the target was detached, a column of it marked dead rows.  In another
+ * home they would count as live.
+ */
+static void
+check_rows_left(CdcAttach *a)
+{
+	const CdcRecord *state = &a->reg.state;
+	const char *given = a->rule.tombstone_column ? a->rule.tombstone_column : "deleted";
+	char	   *column;
+
+	if (state->isnull[STATE_TOMBSTONE_COLUMN])
+		return;
+	column = cdc_registry_current_name(a->rel, pstrdup(NameStr(*DatumGetName(state->values[STATE_TOMBSTONE_COLUMN]))),
+									   state->isnull[STATE_TOMBSTONE_ATTNUM] ? 0 :
+									   DatumGetInt16(state->values[STATE_TOMBSTONE_ATTNUM]));
+	if (get_attnum(a->relid, column) <= 0 || (!a->side && strcmp(column, given) == 0))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the deletes of target \"%s\" are remembered in its rows",
+					cdc_relation_name(a->rel)),
+			 errdetail("Column \"%s\" marked them when the target was detached; without it they would count as live.",
+					   column),
+			 errhint("Use tombstone_column => %s; or remove the dead rows and drop the column.",
+					 quote_literal_cstr(column))));
 }
 
 static void
@@ -187,20 +216,9 @@ decide_home(CdcAttach *a)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the side table of target \"%s\" is gone", name),
 				 errdetail("Its deletes are no longer remembered."),
-				 errhint("Use cdc_detach() and cdc_attach(), then replay the log or set a fence.")));
-	if (a->side && !recorded && !a->reg.state.isnull[STATE_TOMBSTONE_COLUMN])
-	{
-		const char *column = NameStr(*DatumGetName(a->reg.state.values[STATE_TOMBSTONE_COLUMN]));
-
-		if (get_attnum(a->relid, column) > 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the deletes of target \"%s\" are remembered in its rows", name),
-					 errdetail("Column \"%s\" marked them when the target was detached; in a side table they would count as live.",
-							   column),
-					 errhint("Use tombstone_column => %s; or remove the dead rows and drop the column.",
-							 quote_literal_cstr(column))));
-	}
+				 errhint("Note the rule (cdc_targets), use cdc_detach() and cdc_attach() with it, then replay the log or set a fence.")));
+	if (!recorded)
+		check_rows_left(a);
 	if (!a->side && cdc_side_table_exists(&a->reg))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

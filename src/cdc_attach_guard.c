@@ -197,12 +197,17 @@ void
 cdc_attach_plan_guard(CdcAttach *a)
 {
 	bool		given = a->guard != NULL;
+	Trigger    *row;
 	bool		any;
 
 	a->create_guard = a->drop_guard = false;
 	/* a partition that came later may lack its trigger */
 	if (a->guard == NULL && a->reg.rule.exists)
 		a->guard = TextDatumGetCString(a->reg.rule.values[RULE_GUARD]);
+	/* nor is one that is there, from a restore without the rule, left alone */
+	if (a->guard == NULL && (row = find_guard(a->rel, CDC_GUARD_TRIGGER)) != NULL &&
+		!row->tgisclone && row->tgnargs == 1)
+		a->guard = pstrdup(row->tgargs[0]);
 	if (a->guard == NULL)
 		return;
 	if (strcmp(a->guard, "off") == 0)
@@ -250,7 +255,9 @@ static void
 drop_trigger(Oid relid, const char *name)
 {
 	Relation	rel = table_open(relid, NoLock);
-	bool		exists = find_guard(rel, name) != NULL;
+	Trigger    *trigger = find_guard(rel, name);
+	/* a clone belongs to the partitioned table's trigger */
+	bool		exists = trigger != NULL && !trigger->tgisclone;
 
 	table_close(rel, NoLock);
 	if (exists)

@@ -109,6 +109,7 @@ record_state(CdcAttach *a)
 		cdc_registry_set_position(reg, STATE_FLOOR, &a->as_of);
 	reg->tombstones = a->rule.tombstones;
 	reg->state.isnull[STATE_TOMBSTONE_COLUMN] = true;
+	reg->state.isnull[STATE_TOMBSTONE_ATTNUM] = true;
 	/* who names staging says what it feeds from now on */
 	if (!a->given.isnull[CDC_ARG_STAGING])
 		cdc_registry_set_fed(reg, NIL);

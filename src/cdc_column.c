@@ -55,8 +55,8 @@ need_column(CdcColumns *cols, const char *name, const char *what)
 	return attno;
 }
 
-static bool
-has_name(List *names, const char *name)
+bool
+cdc_has_name(List *names, const char *name)
 {
 	ListCell   *lc;
 
@@ -284,18 +284,6 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		cols->nold = 0;
 }
 
-static bool
-is_law_column(CdcTarget *target, AttrNumber attno)
-{
-	for (int i = 0; i < target->nkeys; i++)
-		if (target->keys[i].attno == attno)
-			return true;
-	for (int i = 0; i < target->npos; i++)
-		if (target->pos_attno[i] == attno)
-			return true;
-	return attno == target->tomb_attno;
-}
-
 static void
 map_columns(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
@@ -310,8 +298,8 @@ map_columns(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		AttrNumber	attno;
 		Form_pg_attribute source;
 
-		if (att->attisdropped || att->attgenerated != '\0' || is_law_column(target, i + 1) ||
-			has_name(rule->except_columns, NameStr(att->attname)))
+		if (att->attisdropped || att->attgenerated != '\0' || cdc_target_is_law_column(target, i + 1) ||
+			cdc_has_name(rule->except_columns, NameStr(att->attname)))
 			continue;
 		attno = find_column(cols->staging, NameStr(att->attname));
 		if (attno == 0)
@@ -355,7 +343,7 @@ event_shape(CdcColumns *cols, CdcTarget *target)
 void
 cdc_columns_check_tombstone(Relation staging, const char *tombstone, const CdcRule *rule)
 {
-	if (find_column(staging, tombstone) == 0 || has_name(rule->except_columns, tombstone) ||
+	if (find_column(staging, tombstone) == 0 || cdc_has_name(rule->except_columns, tombstone) ||
 		(rule->delete_flag_column != NULL && strcmp(rule->delete_flag_column, tombstone) == 0))
 		return;
 	ereport(ERROR,
@@ -433,7 +421,7 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		if (att->attisdropped)
 			continue;
 		used = find_column(target->rel, NameStr(att->attname)) != 0 ||
-			has_name(rule->except_columns, NameStr(att->attname)) ||
+			cdc_has_name(rule->except_columns, NameStr(att->attname)) ||
 			i + 1 == cols->op_attno || i + 1 == cols->flag_attno ||
 			i + 1 == cols->unchanged_attno ||
 			bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, cols->used);

@@ -76,7 +76,6 @@ detach(Oid relid, bool drop_tombstones)
 	Relation	rel = cdc_attach_open(relid, AccessShareLock);
 	bool		guarded = cdc_attach_guard_exists(rel);
 	CdcRegistration reg;
-	CdcPos		none = {0};
 
 	relation_close(rel, AccessShareLock);
 	rel = cdc_attach_open(relid, guarded ? AccessExclusiveLock : RowExclusiveLock);
@@ -109,9 +108,9 @@ detach(Oid relid, bool drop_tombstones)
 		reg.state.isnull[STATE_TOMBSTONE_COLUMN] = column == NULL;
 		if (column != NULL)
 			reg.state.values[STATE_TOMBSTONE_COLUMN] = CStringGetDatum(pstrdup(column));
-		/* so that positions of a wrong kind can be left behind for good */
-		if (drop_tombstones)
-			cdc_registry_set_position(&reg, STATE_HIGH_POSITION, &none);
+		reg.state.isnull[STATE_TOMBSTONE_ATTNUM] = column == NULL;
+		if (column != NULL)
+			reg.state.values[STATE_TOMBSTONE_ATTNUM] = Int16GetDatum(get_attnum(relid, column));
 		cdc_registry_put_state(&reg);
 	}
 	if (reg.rule.exists)

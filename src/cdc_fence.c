@@ -163,6 +163,19 @@ any_row(const char *sql, int nargs, Oid *types, Datum *values)
 	return found;
 }
 
+/* Is any position stored, in the target or its side table? */
+bool
+cdc_target_has_positions(const CdcTarget *target)
+{
+	const char *schema = extension_schema();
+
+	return any_row(psprintf("SELECT FROM %s WHERE %s.cdc_supersedes(%s, NULL) LIMIT 1",
+							qualified(target->relid), schema, position_expression(target)),
+				   0, NULL, NULL) ||
+		(OidIsValid(target->tombstones) &&
+		 any_row(psprintf("SELECT FROM %s LIMIT 1", qualified(target->tombstones)), 0, NULL, NULL));
+}
+
 /* ---------- an attached target of the caller ---------- */
 
 static void

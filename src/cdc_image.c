@@ -206,18 +206,10 @@ start_row(CdcImage *image, CdcLeaf *leaf, const CdcStored *stored, bool inherit,
 static bool
 is_fed(CdcImage *image, AttrNumber attno)
 {
-	CdcTarget  *target = image->target;
-
 	for (int i = 0; i < image->cols->ncols; i++)
 		if (image->cols->cols[i].attno == attno)
 			return true;
-	for (int i = 0; i < target->nkeys; i++)
-		if (target->keys[i].attno == attno)
-			return true;
-	for (int i = 0; i < target->npos; i++)
-		if (target->pos_attno[i] == attno)
-			return true;
-	return attno == target->tomb_attno;	/* 0 in the other home */
+	return cdc_target_is_law_column(image->target, attno);
 }
 
 /* Columns that no event feeds get their defaults. */

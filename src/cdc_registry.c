@@ -311,6 +311,42 @@ cdc_registry_attached_partition(Oid relid)
 	return found;
 }
 
+/*
+ * Refuse a target whose ancestor or partition was attached by itself once and
+ * still has its side table: what is remembered there would be passed by.
+ */
+void
+cdc_registry_check_relatives(Relation target)
+{
+	Oid			relid = RelationGetRelid(target);
+	ListCell   *lc;
+
+	if (!target->rd_rel->relispartition && target->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, cdc_registry_all())
+	{
+		const CdcRegistered *row = lfirst(lc);
+
+		if (row->target == relid || !OidIsValid(row->tombstones) ||
+			get_rel_name(row->tombstones) == NULL)
+			continue;
+		if ((get_rel_relispartition(row->target) &&
+			 list_member_oid(get_partition_ancestors(row->target), relid)) ||
+			(target->rd_rel->relispartition &&
+			 list_member_oid(get_partition_ancestors(relid), row->target)))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("\"%s\" remembers deletes that target \"%s\" would pass by",
+							get_rel_name(row->tombstones), cdc_relation_name(target)),
+					 errdetail("It is the side table of \"%s\", which has rows in common with the target.",
+							   get_rel_name(row->target)),
+					 errhint("Forget them with SELECT %s(%s, drop_tombstones => true), or attach that table again.",
+							 cdc_function_name("cdc_detach"),
+							 quote_literal_cstr(quote_qualified_identifier(get_namespace_name(get_rel_namespace(row->target)),
+																		   get_rel_name(row->target))))));
+	}
+}
+
 /* ---------- writing ---------- */
 
 static void

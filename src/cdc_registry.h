@@ -38,6 +38,7 @@ enum
 	STATE_TARGET, STATE_TOMBSTONES, STATE_FENCE, STATE_FLOOR, STATE_HIGH_POSITION, STATE_EPOCH,
 	STATE_LINEAGE, STATE_FED_COLUMNS, STATE_FED_ATTNUMS,
 	STATE_TOMBSTONE_COLUMN,		/* that held tombstones when the target was detached */
+	STATE_TOMBSTONE_ATTNUM,
 	STATE_COLUMNS
 };
 
@@ -84,7 +85,9 @@ extern void cdc_registry_forget(Oid target);
 extern void cdc_registry_sweep(void);
 extern void cdc_registry_lock_rules(void);
 extern Oid	cdc_registry_attached_ancestor(Oid relid);
+extern void cdc_registry_check_relatives(Relation target);
 extern Oid	cdc_registry_attached_partition(Oid relid);
+extern char *cdc_registry_current_name(Relation target, char *name, AttrNumber attno);
 extern Datum cdc_registry_names(List *names);
 extern Datum cdc_registry_attnums(Oid relid, List *names);
 extern List *cdc_registry_name_list(Datum names);

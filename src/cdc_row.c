@@ -54,20 +54,6 @@ fire_delete(CdcTarget *target)
 	}
 }
 
-static bool
-is_law_column(CdcWriter *w, CdcLeaf *leaf, int at)
-{
-	CdcTarget  *target = w->target;
-
-	for (int i = 0; i < target->nkeys; i++)
-		if (leaf->attno[target->keys[i].attno - 1] == at + 1)
-			return true;
-	for (int i = 0; i < target->npos; i++)
-		if (leaf->attno[target->pos_attno[i] - 1] == at + 1)
-			return true;
-	return target->tomb_attno != 0 && leaf->attno[target->tomb_attno - 1] == at + 1;
-}
-
 static void
 remember_row(CdcWriter *w, TupleTableSlot *slot)
 {
@@ -84,12 +70,15 @@ check_triggered_row(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
 	TupleDesc	desc = slot->tts_tupleDescriptor;
 
 	slot_getallattrs(slot);
-	for (int i = 0; i < desc->natts; i++)
+	for (int c = 0; c < w->target->natts; c++)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
+		int			i = leaf->attno[c] - 1;
+		Form_pg_attribute att;
 
-		if (!is_law_column(w, leaf, i) ||
-			(w->before_null[i] && slot->tts_isnull[i]) ||
+		if (!cdc_target_is_law_column(w->target, c + 1))
+			continue;
+		att = TupleDescAttr(desc, i);
+		if ((w->before_null[i] && slot->tts_isnull[i]) ||
 			(!w->before_null[i] && !slot->tts_isnull[i] &&
 			 datum_image_eq(w->before[i], slot->tts_values[i], att->attbyval, att->attlen)))
 			continue;

@@ -209,8 +209,8 @@ cdc_rule_read(const CdcArgs *args, CdcRule *rule)
  * The present name of a recorded column: names are followed when a column is
  * renamed; the attribute number helps where that could not be.
  */
-static char *
-current_name(Relation target, char *name, AttrNumber attno)
+char *
+cdc_registry_current_name(Relation target, char *name, AttrNumber attno)
 {
 	TupleDesc	desc = RelationGetDescr(target);
 
@@ -234,7 +234,7 @@ recorded_columns(const CdcRegistration *reg, int names, int attnums, Relation ta
 					  TYPALIGN_SHORT, &elems, &nulls, &n);
 	foreach(lc, list)
 		if (foreach_current_index(lc) < n)
-			lfirst(lc) = current_name(target, lfirst(lc),
+			lfirst(lc) = cdc_registry_current_name(target, lfirst(lc),
 									  DatumGetInt16(elems[foreach_current_index(lc)]));
 	return list;
 }
@@ -296,7 +296,7 @@ recorded_tombstone(const CdcRegistration *reg, Relation target)
 		return NULL;
 	name = pstrdup(NameStr(*DatumGetName(rule->values[RULE_TOMBSTONE_COLUMN])));
 	if (!rule->isnull[RULE_TOMBSTONE_ATTNUM])
-		name = current_name(target, name, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]));
+		name = cdc_registry_current_name(target, name, DatumGetInt16(rule->values[RULE_TOMBSTONE_ATTNUM]));
 	return name;
 }
 

@@ -433,6 +433,19 @@ refuse_generated(CdcTarget *target, AttrNumber attno, const char *what)
 				 errdetail("What an event says could not be stored in it.")));
 }
 
+/* Is it a column that the law stands on: key, position or tombstone? */
+bool
+cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno)
+{
+	for (int i = 0; i < target->nkeys; i++)
+		if (target->keys[i].attno == attno)
+			return true;
+	for (int i = 0; i < target->npos; i++)
+		if (target->pos_attno[i] == attno)
+			return true;
+	return attno == target->tomb_attno; /* 0 in the side-table home */
+}
+
 /* Key, position and tombstone must be columns of their own that can be written. */
 static void
 check_law_columns(CdcTarget *target)

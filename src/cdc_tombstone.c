@@ -66,23 +66,25 @@ refuse_side_table(const CdcTarget *target, Relation side, const char *detail, co
 }
 
 static void
-check_column(const CdcTarget *target, Relation side, const char *name, Oid type)
+check_column(const CdcTarget *target, Relation side, const char *name, Oid type, int32 typmod)
 {
 	AttrNumber	attno = get_attnum(RelationGetRelid(side), name);
+	Form_pg_attribute att;
 
 	if (attno <= 0)
 		refuse_side_table(target, side, psprintf("It has no column \"%s\".", name),
 						  psprintf("Rename or add the column: it is of type %s.",
 								   format_type_be(type)));
-	if (get_atttype(RelationGetRelid(side), attno) != type)
+	att = TupleDescAttr(RelationGetDescr(side), attno - 1);
+	if (att->atttypid != type || att->atttypmod != typmod)
 		refuse_side_table(target, side,
 						  psprintf("Its column \"%s\" is of type %s, that of the target is %s.", name,
-								   format_type_be(get_atttype(RelationGetRelid(side), attno)),
-								   format_type_be(type)),
+								   format_type_with_typemod(att->atttypid, att->atttypmod),
+								   format_type_with_typemod(type, typmod)),
 						  psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s USING %s::%s;",
 								   qualified_name(side), quote_identifier(name),
-								   format_type_be(type), quote_identifier(name),
-								   format_type_be(type)));
+								   format_type_with_typemod(type, typmod), quote_identifier(name),
+								   format_type_with_typemod(type, typmod)));
 }
 
 /* The collation of a key column must be the target's. */
@@ -172,11 +174,12 @@ cdc_tombstones_check(const CdcTarget *target)
 						  psprintf("ALTER TABLE %s SET LOGGED;", qualified_name(side)));
 	for (int i = 0; i < target->nkeys; i++)
 	{
-		check_column(target, side, target->keys[i].name, target->keys[i].type);
+		check_column(target, side, target->keys[i].name, target->keys[i].type,
+					 target->keys[i].typmod);
 		check_collation(target, side, &target->keys[i]);
 	}
-	check_column(target, side, "source_position", cdc_position_type());
-	check_column(target, side, "deleted_at", TIMESTAMPTZOID);
+	check_column(target, side, "source_position", cdc_position_type(), -1);
+	check_column(target, side, "deleted_at", TIMESTAMPTZOID, -1);
 	if (!OidIsValid(cdc_tombstones_index(target, side)))
 		refuse_side_table(target, side, "It has no unique index over the key like the target's own.",
 						  "Make one with the operator classes and collations of the target's key index.");
