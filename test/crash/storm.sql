@@ -112,7 +112,7 @@ CREATE PROCEDURE fill(target text, part float8, up_to bigint) LANGUAGE plpgsql A
 BEGIN
   EXECUTE format('TRUNCATE s_%s', target);
   EXECUTE format('INSERT INTO s_%s SELECT l.eid, l.id, l.old_id, l.op, l.val, lsn_of(l.eid), 0
-                  FROM log l, generate_series(1, 1 + (random() < 0.1)::integer)
+                  FROM log l, LATERAL generate_series(1, 1 + (l.eid > 0 AND random() < 0.1)::integer)
                   WHERE l.eid <= $1 AND random() < $2 ORDER BY random()', target) USING up_to, part;
 END $$;
 

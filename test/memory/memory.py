@@ -4,8 +4,8 @@
 Watches RssAnon of the backend while it applies a large batch with little
 work_mem and compares rows and counts with what a large work_mem gives. Bound:
 work_mem * hash_mem_multiplier + 32 MB over what the backend had before.
-Then 1,000 calls in one session, a third of them failing, which must not make
-it grow. Both homes. Needs /proc and a running server (PGHOST, PGPORT, PGUSER)
+Calls are cancelled at many moments, which must end them at once. Then 1,000
+calls in one session, a third of them failing, which must not make it grow. Both homes. Needs /proc and a running server (PGHOST, PGPORT, PGUSER)
 with the extension installed.
 """
 import argparse
@@ -167,6 +167,43 @@ def batch(name, shape, events, keys, work_mem, homes, multiplier=2.0, check=cont
         print('      large: %s %s\n      small: %s' % (row, found, seen))
 
 
+def cancels(home, shape, times, limit=3):
+    """A call on the staging that stands there, cancelled at moments all along it: how soon it ends."""
+    s = Session(DB, OPTIONS + ' -c work_mem=1MB')
+    targets(s, home)
+    begin = time.time()
+    s.run('BEGIN; ' + CALL % '')
+    full = time.time() - begin
+    s.run('ROLLBACK')
+    worst, ended = 0, 0
+    for n in range(times):
+        asked = []
+
+        def ask(delay=full * (n + 0.5) / times):
+            time.sleep(delay)
+            asked.append(time.time())
+            s.cancel()
+        asker = threading.Thread(target=ask)
+        asker.start()
+        try:
+            s.run('BEGIN; ' + CALL % '')
+        except PgError as e:
+            if e.code != '57014':
+                raise
+            ended += 1
+            worst = max(worst, time.time() - asked[0] if asked else 0)
+        asker.join()
+        time.sleep(0.05)              # one that came too late hits nothing else
+        try:
+            s.run('ROLLBACK')
+        except PgError:
+            s.run('ROLLBACK')
+    verdict(worst <= limit and s.value('SELECT count(*) FROM target') == '0',
+            'cancel: %d of %d calls of %.1f s (%s, %s home) ended early, %.2f s after the request at worst' % (
+                ended, times, full, shape, home, worst))
+    s.close()
+
+
 def many_calls(home, calls):
     """Calls in one session: applied, replayed, and refused."""
     s = Session(DB, OPTIONS)
@@ -221,11 +258,14 @@ def main():
             batch('one key, values not carried', 'gaps', n(3000000), 1, 4, ['row', 'side'])
             batch('one key, moves', 'moves', n(2000000), 1, 4, ['row', 'side'])
             batch('moves', 'moves', n(4000000), n(1000000), 4, ['row', 'side'])
+            cancels('side', 'moves', 20)
             batch('few keys, values not carried', 'gaps', n(4000000), 1000, 4, ['row', 'side'])
+            cancels('row', 'few keys', 20)
             batch('more work_mem', 'plain', n(8000000), n(4000000), 64, ['side'])
         else:
             batch('large', 'plain', n(2000000), n(500000), 4, ['row', 'side'], check=found_there)
             batch('moves', 'moves', n(150000), n(50000), 1, ['row', 'side'])
+            cancels('side', 'moves', 6)
         for home in ('row', 'side'):
             many_calls(home, 1000)
     finally:
