@@ -134,7 +134,7 @@ if wanted crash; then
   CDC_PREPARED=1 run_script crash test/crash/run.sh $long
 fi
 if wanted majors && [ -z "${CDC_NO_MAJORS:-}" ]; then
-  run_script majors test/majors.sh
+  run_script majors test/majors.sh --limit 240
 fi
 
 if cdc_crashes; then
