@@ -206,6 +206,36 @@ SELECT expect('what its owner may not, it may not', as_role(r, 'SELECT duplicate
 SELECT expect('back again', as_role('regress_cdc_nobody', 'SELECT count(*) FROM privileges_dwh.item_row'), '42501');
 
 --
+-- Columns of staging: those that the rule uses, no other; and a dry run needs
+-- what a run needs
+--
+CREATE TABLE privileges_landing.full_event (op text, id int, v text, source_position cdc_position, __unchanged text[], __old_id int, gone boolean, batch int, extra int);
+CREATE TABLE privileges_dwh.full_row (id int PRIMARY KEY, v text);
+CREATE TABLE privileges_dwh.full_table (id int PRIMARY KEY, v text);
+SELECT cdc_attach('privileges_dwh.full_' || h, 'privileges_landing.full_event', tombstones => h, unchanged_column => '__unchanged', delete_flag_column => 'gone', staging_filter => 'batch IS NULL', except_columns => '{extra}')
+FROM unnest('{row,table}'::text[]) h;
+INSERT INTO privileges_landing.full_event (op, id, v, source_position) TABLE item_log;
+GRANT SELECT, INSERT, UPDATE ON privileges_dwh.full_row TO regress_cdc_loader;
+GRANT SELECT, INSERT, UPDATE, DELETE ON privileges_dwh.full_table TO regress_cdc_loader;
+CREATE FUNCTION with_columns(h text, cols text, args text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	REVOKE ALL ON privileges_landing.full_event FROM regress_cdc_loader;
+	EXECUTE format('GRANT SELECT (%s) ON privileges_landing.full_event TO regress_cdc_loader', cols);
+	RETURN as_role('regress_cdc_loader', format('SELECT counts(r) FROM cdc_apply(''privileges_dwh.full_%s''%s) r', h, args));
+END $$;
+SELECT expect(h || ' home, without ' || less, with_columns(h, array_to_string(array_remove('{op,id,v,source_position,__unchanged,__old_id,gone,batch}'::text[], less), ', ')), '42501')
+FROM unnest('{row,table}'::text[]) h, unnest('{op,id,v,source_position,__unchanged,__old_id,gone,batch}'::text[]) less;
+REVOKE INSERT ON privileges_dwh.full_row, privileges_dwh.full_table FROM regress_cdc_loader;
+SELECT expect(h || ' home, a dry run', with_columns(h, 'op, id, v, source_position, __unchanged, __old_id, gone, batch', ', dry_run => true'), '42501') FROM unnest('{row,table}'::text[]) h;
+GRANT INSERT ON privileges_dwh.full_row, privileges_dwh.full_table TO regress_cdc_loader;
+SELECT expect(h || ' home, with all that it uses', with_columns(h, 'op, id, v, source_position, __unchanged, __old_id, gone, batch') ~ '^inserted=\d+ deleted=\d+ superseded=\d+$' || '', 'true') FROM unnest('{row,table}'::text[]) h;
+CREATE VIEW full_row AS TABLE privileges_dwh.full_row;
+CREATE VIEW full_table AS TABLE privileges_dwh.full_table;
+CREATE VIEW full_table_tombstones AS TABLE privileges_dwh.full_table_tombstones;
+CREATE VIEW full_log AS TABLE item_log;
+SELECT expect('as plain SQL has it, ' || h, differs('full', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
+
+--
 -- What only owners may do, whatever was granted
 --
 GRANT ALL ON ALL TABLES IN SCHEMA privileges_dwh, privileges_landing TO regress_cdc_loader, regress_cdc_all_data;
