@@ -211,6 +211,15 @@ extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, bool mis
 
 /* ---------- the target (cdc_target.c) ---------- */
 
+/* Where the bytes of a key value are that decide equality, if they do. */
+typedef enum CdcKeyImage
+{
+	CDC_KEY_BY_OPERATOR,		/* they do not: the type's operator does */
+	CDC_KEY_BY_VALUE,			/* the datum itself */
+	CDC_KEY_BY_BYTES,			/* what it points to, of a fixed length */
+	CDC_KEY_BY_VARLENA			/* the payload of a varlena */
+} CdcKeyImage;
+
 /* One key column, as the target's key index sees it. */
 typedef struct CdcKey
 {
@@ -224,8 +233,8 @@ typedef struct CdcKey
 	FmgrInfo	equal;
 	Oid			equal_proc;
 	Oid			sort_op;		/* that brings keys into the index's order */
-	FmgrInfo	hash;			/* fn_oid invalid: see hash_image */
-	bool		hash_image;		/* no hash function, but equal is equal bytes */
+	CdcKeyImage image;			/* when equal is equal bytes: where they are */
+	FmgrInfo	hash;			/* fn_oid invalid: none */
 	SortSupportData sort;
 } CdcKey;
 
@@ -393,7 +402,14 @@ typedef struct CdcColumns
 	AttrNumber	op_attno;		/* 0: none */
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
-	TupleDesc	event_desc;		/* keys, columns, old keys */
+	bool		as_read;		/* a kept event is its staging row, as it stands there */
+	Node	   *position;		/* then: the parsed staging_position, or NULL */
+	int			nevent;			/* values of an event: keys, columns, old keys */
+	AttrNumber *event_at;		/* value - 1 -> its attribute in event_desc */
+	TupleDesc	event_desc;
+	const struct CdcEvent *opened;	/* taken apart in these two, by event_desc */
+	Datum	   *opened_values;
+	bool	   *opened_null;
 	ExprContext *econtext;		/* of the casts */
 	Bitmapset  *used;			/* staging attributes that expressions use */
 } CdcColumns;
@@ -405,7 +421,7 @@ extern void cdc_columns_append(const char *target, Relation staging, List *names
 extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,
 							const CdcRule *rule);
 extern Oid	cdc_columns_expression(Relation staging, const char *text, const char *param,
-								   Bitmapset **used);
+								   Bitmapset **used, Node **expr);
 extern void cdc_columns_check_tombstone(Relation staging, const char *tombstone,
 										const CdcRule *rule);
 extern void cdc_expr_check(const char *text, const char *param);
@@ -456,7 +472,8 @@ typedef struct CdcEvent
 {
 	struct CdcEvent *older;		/* next lower event of the key that may be needed */
 	struct CdcEvent *tied;		/* another image at the same place */
-	MinimalTuple tuple;
+	uint32		room;			/* bytes that the event may take where it is */
+	uint32		tuple_at;		/* where in them its tuple begins */
 	uint8		class;
 	uint8		flags;
 	uint8		poslen;			/* 0: no position */
@@ -466,6 +483,7 @@ typedef struct CdcEvent
 /* where an event stands: nowhere when its position does not count */
 #define cdc_event_place_len(ev) (((ev)->flags & CDC_EVENT_UNPLACED) ? 0 : (ev)->poslen)
 #define cdc_event_gaps(ev) ((ev)->pos + (ev)->poslen)
+#define cdc_event_tuple(ev) ((MinimalTuple) ((char *) (ev) + (ev)->tuple_at))
 
 static inline bool
 cdc_event_carries(const CdcEvent *ev, int col)
@@ -487,9 +505,17 @@ typedef struct CdcIncoming
 	uint8		flags;
 	const CdcPos *pos;
 	const uint8 *gaps;			/* bitmap, or NULL when all is carried */
-	Datum	   *values;			/* by event_desc */
+	Datum	   *values;			/* keys, columns, old keys */
 	bool	   *isnull;
+	TupleTableSlot *row;		/* they come from this staging row, or NULL */
 	MinimalTuple tuple;			/* they are in this already, or NULL */
+
+	/*
+	 * Not NULL: columns and gaps are not filled in yet.  The fold calls it
+	 * when it keeps the event.
+	 */
+	void		(*complete) (struct CdcIncoming *in, void *arg);
+	void	   *arg;
 } CdcIncoming;
 
 typedef struct CdcFold CdcFold;
@@ -502,7 +528,12 @@ extern void cdc_fold_rewind(CdcFold *fold);
 extern CdcEvent *cdc_fold_next(CdcFold *fold);
 extern void cdc_fold_end(CdcFold *fold);
 extern int64 cdc_fold_counted(CdcFold *fold);
-extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isnull);
+
+/* ---------- kept events (cdc_event.c) ---------- */
+
+extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int n, bool *isnull);
+extern void cdc_event_open(CdcColumns *cols, const CdcEvent *ev);
+extern void cdc_event_close(CdcColumns *cols);
 
 /* ---------- reading staging (cdc_read.c) ---------- */
 
@@ -577,7 +608,7 @@ typedef struct CdcContext
 	const uint8 *pos;
 	int			poslen;
 	TupleTableSlot *row;		/* while keys are not known: the staging row, */
-	int			key_at;			/* and where its key begins */
+	const int  *key_at;			/* and where its key is */
 	bool		tombstone;		/* hint at the side table */
 } CdcContext;
 

@@ -135,18 +135,35 @@ compare_image(CdcFold *fold, const CdcEvent *a, const CdcEvent *b)
 /* ---------- chains ---------- */
 
 static void
-cdc_chain_free(CdcEvent *ev)
+free_event(CdcEvent *ev)
 {
 	while (ev->tied != NULL)
 	{
 		CdcEvent   *next = ev->tied->tied;
 
-		pfree(ev->tied->tuple);
 		pfree(ev->tied);
 		ev->tied = next;
 	}
-	pfree(ev->tuple);
 	pfree(ev);
+}
+
+/* Free what hangs on an event: those tied with it and the older ones. */
+void
+cdc_chain_free_below(CdcEvent *top)
+{
+	CdcEvent   *next;
+
+	for (CdcEvent *ev = top->older; ev != NULL; ev = next)
+	{
+		next = ev->older;
+		free_event(ev);
+	}
+	for (CdcEvent *ev = top->tied; ev != NULL; ev = next)
+	{
+		next = ev->tied;
+		pfree(ev);
+	}
+	top->older = top->tied = NULL;
 }
 
 /* How the columns still looked for change at ev; is ev worth keeping? */
@@ -242,7 +259,7 @@ cdc_chain_prune(CdcFold *fold, CdcEvent *top)
 		else
 		{
 			prev->older = next;
-			cdc_chain_free(ev);
+			free_event(ev);
 		}
 	}
 }
@@ -275,7 +292,7 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 			leader->tied = other;	/* with what hung on it */
 			return leader;
 		}
-		cdc_chain_free(other);
+		free_event(other);
 		return leader;
 	}
 	if (keep)
@@ -284,7 +301,7 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 		leader->tied = other;
 	}
 	else
-		cdc_chain_free(other);
+		free_event(other);
 	return leader;
 }
 

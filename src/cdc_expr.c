@@ -112,13 +112,19 @@ transform(Relation staging, const char *text, const char *param, Bitmapset **use
 }
 
 /*
- * Check an expression and return its type; the staging attributes it uses are
- * added to *used, offset by FirstLowInvalidHeapAttributeNumber.
+ * Check an expression and return its type, and itself in *expr unless that is
+ * NULL; the staging attributes it uses are added to *used, offset by
+ * FirstLowInvalidHeapAttributeNumber.
  */
 Oid
-cdc_columns_expression(Relation staging, const char *text, const char *param, Bitmapset **used)
+cdc_columns_expression(Relation staging, const char *text, const char *param, Bitmapset **used,
+					   Node **expr)
 {
-	return exprType(transform(staging, text, param, used));
+	Node	   *transformed = transform(staging, text, param, used);
+
+	if (expr != NULL)
+		*expr = transformed;
+	return exprType(transformed);
 }
 
 /* ---------- expressions that are kept ---------- */

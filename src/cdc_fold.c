@@ -26,21 +26,27 @@
 
 #include "cdc_fold.h"
 
-typedef struct FoldEntry
+/* A key of the table; what is looked up is fold->probe. */
+typedef struct FoldKey
 {
 	CdcEvent   *top;
+	Datum		first;			/* its first column */
+} FoldKey;
+
+typedef struct FoldEntry
+{
+	FoldKey		key;
 	uint32		hash;
 	char		status;
 } FoldEntry;
 
-
-static bool probe_matches(CdcFold *fold, const CdcEvent *ev);
+static inline bool probe_matches(CdcFold *fold, FoldKey key);
 static uint32 probe_hash(CdcFold *fold);
 
 #define SH_PREFIX fold
 #define SH_ELEMENT_TYPE FoldEntry
-#define SH_KEY_TYPE CdcEvent *
-#define SH_KEY top
+#define SH_KEY_TYPE FoldKey
+#define SH_KEY key
 #define SH_HASH_KEY(tb, key) probe_hash((CdcFold *) (tb)->private_data)
 #define SH_EQUAL(tb, a, b) probe_matches((CdcFold *) (tb)->private_data, a)
 #define SH_SCOPE static inline
@@ -67,15 +73,53 @@ typedef struct SortItem
 
 /* ---------- keys ---------- */
 
-/* Attribute attno of a kept event, as it stands in its tuple. */
-Datum
-cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int attno, bool *isnull)
+/* Are two key values equal, as the key index sees them? */
+bool
+cdc_fold_key_equal(const CdcKey *key, Datum a, Datum b)
 {
-	HeapTupleData tuple;
+	struct varlena *x,
+			   *y;
 
-	tuple.t_len = ev->tuple->t_len + MINIMAL_TUPLE_OFFSET;
-	tuple.t_data = (HeapTupleHeader) ((char *) ev->tuple - MINIMAL_TUPLE_OFFSET);
-	return heap_getattr(&tuple, attno, cols->event_desc, isnull);
+	switch (key->image)
+	{
+		case CDC_KEY_BY_VALUE:
+			return a == b;
+		case CDC_KEY_BY_BYTES:
+			return memcmp(DatumGetPointer(a), DatumGetPointer(b), key->typlen) == 0;
+		case CDC_KEY_BY_VARLENA:
+			x = (struct varlena *) DatumGetPointer(a);
+			y = (struct varlena *) DatumGetPointer(b);
+			if ((VARATT_IS_EXTENDED(x) && !VARATT_IS_SHORT(x)) ||
+				(VARATT_IS_EXTENDED(y) && !VARATT_IS_SHORT(y)))
+				break;
+			return VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
+				memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
+		case CDC_KEY_BY_OPERATOR:
+			break;
+	}
+	return DatumGetBool(FunctionCall2Coll((FmgrInfo *) &key->equal, key->collation, a, b));
+}
+
+static uint32
+hash_key(CdcKey *key, Datum value)
+{
+	struct varlena *v;
+
+	switch (key->image)
+	{
+		case CDC_KEY_BY_VALUE:
+			return hash_bytes_uint32((uint32) value ^ (uint32) (value >> 32));
+		case CDC_KEY_BY_BYTES:
+			return hash_bytes((const unsigned char *) DatumGetPointer(value), key->typlen);
+		case CDC_KEY_BY_VARLENA:
+			v = PG_DETOAST_DATUM_PACKED(value);
+			return hash_bytes((const unsigned char *) VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
+		case CDC_KEY_BY_OPERATOR:
+			break;
+	}
+	if (!OidIsValid(key->hash.fn_oid))
+		return 0;
+	return DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation, value));
 }
 
 /* Is it an event of this key? */
@@ -84,39 +128,32 @@ cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys)
 {
 	for (int i = 0; i < fold->target->nkeys; i++)
 	{
-		CdcKey	   *key = &fold->target->keys[i];
 		bool		isnull;
-		Datum		value = cdc_event_value(fold->cols, ev, i + 1, &isnull);
 
-		if (!DatumGetBool(FunctionCall2Coll(&key->equal, key->collation, value, keys[i])))
+		if (!cdc_fold_key_equal(&fold->target->keys[i],
+								cdc_event_value(fold->cols, ev, i + 1, &isnull), keys[i]))
 			return false;
 	}
 	return true;
 }
 
-static bool
-probe_matches(CdcFold *fold, const CdcEvent *ev)
+/* A key of one value is compared where it is, without its event. */
+static inline bool
+probe_matches(CdcFold *fold, FoldKey key)
 {
-	return cdc_fold_matches(fold, ev, fold->probe);
+	if (fold->by_value)
+		return key.first == fold->probe[0];
+	return cdc_fold_matches(fold, key.top, fold->probe);
 }
 
 /* The hash of a key; equal keys have equal hashes. */
 uint32
 cdc_fold_hash(CdcFold *fold, const Datum *keys)
 {
-	uint32		hash = 0;
+	uint32		hash = hash_key(&fold->target->keys[0], keys[0]);
 
-	for (int i = 0; i < fold->target->nkeys; i++)
-	{
-		CdcKey	   *key = &fold->target->keys[i];
-		uint32		h = 0;
-
-		if (OidIsValid(key->hash.fn_oid))
-			h = DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation, keys[i]));
-		else if (key->hash_image)
-			h = datum_image_hash(keys[i], key->typbyval, key->typlen);
-		hash = hash_combine(hash, h);
-	}
+	for (int i = 1; i < fold->target->nkeys; i++)
+		hash = hash_combine(hash, hash_key(&fold->target->keys[i], keys[i]));
 	return murmurhash32(hash);
 }
 
@@ -128,36 +165,18 @@ probe_hash(CdcFold *fold)
 
 /* ---------- keeping events ---------- */
 
-static CdcEvent *
-make_event(CdcFold *fold, const CdcIncoming *in)
+/* Fill in what the reader has put off. */
+static inline void
+complete(CdcIncoming *in)
 {
-	MemoryContext old = MemoryContextSwitchTo(fold->context);
-	int			gaps = in->gaps != NULL ? fold->gap_bytes : 0;
-	CdcEvent   *ev = palloc(offsetof(CdcEvent, pos) + in->pos->len + gaps);
-
-	ev->older = NULL;
-	ev->tied = NULL;
-	ev->class = in->class;
-	ev->flags = in->flags | (gaps > 0 ? CDC_EVENT_GAPS : 0);
-	ev->poslen = in->pos->len;
-	memcpy(ev->pos, in->pos->bytes, in->pos->len);
-	if (gaps > 0)
-		memcpy(cdc_event_gaps(ev), in->gaps, gaps);
-	if (in->tuple != NULL)
-	{
-		ev->tuple = palloc(in->tuple->t_len);
-		memcpy(ev->tuple, in->tuple, in->tuple->t_len);
-	}
-	else
-		ev->tuple = cdc_form_minimal_tuple(fold->cols->event_desc, in->values, in->isnull);
-	fold->kept++;
-	MemoryContextSwitchTo(old);
-	return ev;
+	if (in->complete != NULL)
+		in->complete(in, in->arg);
+	in->complete = NULL;
 }
 
 /* Put an event that does not lead into the chain under top. */
 static void
-insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
+insert_below(CdcFold *fold, CdcEvent *top, CdcIncoming *in)
 {
 	CdcEvent  **link = &top->older;
 	CdcEvent   *ev;
@@ -165,14 +184,14 @@ insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
 
 	if (fold->keep_all)
 	{
-		ev = make_event(fold, in);
+		ev = cdc_event_make(fold, in, NULL);
 		ev->older = top->older;
 		top->older = ev;
 		return;
 	}
 	while (*link != NULL && (cmp = cdc_chain_compare(in, *link)) < 0)
 		link = &(*link)->older;
-	ev = make_event(fold, in);
+	ev = cdc_event_make(fold, in, NULL);
 	if (*link != NULL && cmp == 0)
 		*link = cdc_chain_tie(fold, *link, ev);
 	else
@@ -183,33 +202,57 @@ insert_below(CdcFold *fold, CdcEvent *top, const CdcIncoming *in)
 	cdc_chain_prune(fold, top);
 }
 
-/* Offer an event to the events of its key, of which *top leads; NULL: none. */
-void
-cdc_fold_offer_to(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
+/*
+ * An event takes the lead that leaves nothing of those below it to be needed:
+ * it takes the place of the one that led, if it has room there.
+ */
+static void
+replace_all(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 {
 	CdcEvent   *top = *topp;
-	CdcEvent   *ev;
+
+	cdc_chain_free_below(top);
+	*topp = cdc_event_make(fold, in, top);
+	if (*topp != top)
+		pfree(top);
+}
+
+/* Offer an event to the events of its key, of which *top leads; NULL: none. */
+void
+cdc_fold_offer_to(CdcFold *fold, CdcEvent **topp, CdcIncoming *in)
+{
+	CdcEvent   *top = *topp;
+	bool		tied;
 	int			cmp;
 
 	if (top == NULL)
 	{
-		*topp = make_event(fold, in);
+		complete(in);
+		*topp = cdc_event_make(fold, in, NULL);
 		return;
 	}
 	cmp = cdc_chain_compare(in, top);
 	if (cmp > 0)
 	{
-		ev = make_event(fold, in);
-		if (in->class == CDC_UPSERT && top->class == CDC_DELETE && cdc_chain_same_place(in, top))
-			ev->flags |= CDC_EVENT_TIED_DELETE;
-		ev->older = top;
-		*topp = ev;
-		if (!fold->keep_all)
-			cdc_chain_prune(fold, ev);
+		complete(in);
+		tied = in->class == CDC_UPSERT && top->class == CDC_DELETE && cdc_chain_same_place(in, top);
+		if (!fold->keep_all && in->gaps == NULL && in->class != CDC_DELETE &&
+			in->class != CDC_RETRACTION)
+			replace_all(fold, topp, in);
+		else
+		{
+			*topp = cdc_event_make(fold, in, NULL);
+			(*topp)->older = top;
+			if (!fold->keep_all)
+				cdc_chain_prune(fold, *topp);
+		}
+		if (tied)
+			(*topp)->flags |= CDC_EVENT_TIED_DELETE;
 	}
 	else if (cmp == 0)
 	{
-		*topp = cdc_chain_tie(fold, top, make_event(fold, in));
+		complete(in);
+		*topp = cdc_chain_tie(fold, top, cdc_event_make(fold, in, NULL));
 		if (*topp != top && !fold->keep_all)
 			cdc_chain_prune(fold, *topp);
 	}
@@ -220,6 +263,7 @@ cdc_fold_offer_to(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 		if (!fold->keep_all && top->older == NULL && !cdc_event_kills(top) &&
 			(top->flags & CDC_EVENT_GAPS) == 0)
 			return;
+		complete(in);
 		insert_below(fold, top, in);
 	}
 }
@@ -242,7 +286,7 @@ spill_table(CdcFold *fold)
 		fold->spill = cdc_spill_create(fold);
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
-		cdc_spill_put_chain(fold, entry->top);
+		cdc_spill_put_chain(fold, entry->key.top);
 	MemoryContextReset(fold->context);
 	fold->table = NULL;
 }
@@ -265,8 +309,9 @@ is_full(const CdcFold *fold)
 }
 
 static void
-offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
+offer_one(CdcFold *fold, CdcIncoming *in, const Datum *keys)
 {
+	FoldKey		probe = {NULL, keys[0]};
 	FoldEntry  *entry;
 	bool		found;
 
@@ -276,10 +321,8 @@ offer_one(CdcFold *fold, const CdcIncoming *in, const Datum *keys)
 		make_table(fold);
 	}
 	fold->probe = keys;
-	entry = fold_insert(fold->table, NULL, &found);
-	if (!found)
-		entry->top = NULL;
-	cdc_fold_offer_to(fold, &entry->top, in);
+	entry = fold_insert(fold->table, probe, &found);
+	cdc_fold_offer_to(fold, &entry->key.top, in);
 }
 
 /*
@@ -298,14 +341,17 @@ cdc_fold_offer(CdcFold *fold, CdcIncoming *in)
 	if ((in->flags & CDC_EVENT_MOVES) == 0)
 		return;
 
+	complete(in);
 	gone = *in;
 	gone.class = CDC_RETRACTION;
 	gone.flags = CDC_EVENT_MOVED_AWAY | (in->gaps != NULL ? CDC_EVENT_PROTECT : 0);
 	gone.gaps = NULL;
+	gone.row = NULL;
 	gone.tuple = NULL;
+	gone.complete = NULL;
 	gone.values = fold->move_values;
 	gone.isnull = fold->move_isnull;
-	memset(gone.isnull, true, sizeof(bool) * cols->event_desc->natts);
+	memset(gone.isnull, true, sizeof(bool) * cols->nevent);
 	for (int i = 0; i < cols->nkeys; i++)
 	{
 		gone.values[i] = in->values[cols->nkeys + cols->ncols + i];
@@ -335,14 +381,15 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 	make_table(fold);
 	fold->gap_bytes = (cols->ncols + 7) / 8;
 	fold->missing = palloc0(fold->gap_bytes + 1);
-	fold->move_values = palloc0(sizeof(Datum) * cols->event_desc->natts);
-	fold->move_isnull = palloc0(sizeof(bool) * cols->event_desc->natts);
+	fold->move_values = palloc0(sizeof(Datum) * cols->nevent);
+	fold->move_isnull = palloc0(sizeof(bool) * cols->nevent);
 	for (int i = 0; i < cols->ncols; i++)
 	{
 		fold->casts |= cols->cols[i].cast != NULL;
 		gaps |= cols->cols[i].nmarkers > 0;
 	}
 	fold->keep_all = cols->nold > 0 && gaps;
+	fold->by_value = target->nkeys == 1 && target->keys[0].image == CDC_KEY_BY_VALUE;
 	return fold;
 }
 
@@ -350,13 +397,14 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 CdcEvent *
 cdc_fold_lookup(CdcFold *fold, const Datum *keys)
 {
+	FoldKey		probe = {NULL, keys[0]};
 	FoldEntry  *entry;
 
 	if (fold->spill != NULL)
 		return cdc_spill_lookup(fold, keys);
 	fold->probe = keys;
-	entry = fold_lookup(fold->table, NULL);
-	return entry != NULL ? entry->top : NULL;
+	entry = fold_lookup(fold->table, probe);
+	return entry != NULL ? entry->key.top : NULL;
 }
 
 int64
@@ -366,11 +414,8 @@ cdc_fold_counted(CdcFold *fold)
 }
 
 static int
-compare_keys(const void *a, const void *b, void *arg)
+compare_keys(const SortItem *x, const SortItem *y, CdcFold *fold)
 {
-	CdcFold    *fold = (CdcFold *) arg;
-	const SortItem *x = (const SortItem *) a;
-	const SortItem *y = (const SortItem *) b;
 	int			cmp = ApplySortComparator(x->first, false, y->first, false,
 										  &fold->target->keys[0].sort);
 
@@ -382,9 +427,27 @@ compare_keys(const void *a, const void *b, void *arg)
 								  cdc_event_value(fold->cols, y->ev, i + 1, &isnull), false,
 								  &fold->target->keys[i].sort);
 	}
-	CHECK_FOR_INTERRUPTS();
 	return cmp;
 }
+
+/* Sorts by a first column that is a signed number, or by any key. */
+#define ST_SORT sort_numbers
+#define ST_ELEMENT_TYPE SortItem
+#define ST_COMPARE(a, b) \
+	(((int64) (a)->first > (int64) (b)->first) - ((int64) (a)->first < (int64) (b)->first))
+#define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+#define ST_SORT sort_keys
+#define ST_ELEMENT_TYPE SortItem
+#define ST_COMPARE_ARG_TYPE CdcFold
+#define ST_COMPARE(a, b, fold) compare_keys(a, b, fold)
+#define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
 
 static void
 settle(CdcFold *fold)
@@ -396,7 +459,7 @@ settle(CdcFold *fold)
 
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
-		cdc_chain_settle(fold, entry->top, &buried, &room);
+		cdc_chain_settle(fold, entry->key.top, &buried, &room);
 }
 
 /* Bring the winners of the table into the order of the key index. */
@@ -404,6 +467,7 @@ static void
 sort_winners(CdcFold *fold)
 {
 	int64		n = fold->table->members;
+	CdcKey	   *key = &fold->target->keys[0];
 	SortItem   *items;
 	fold_iterator it;
 	FoldEntry  *entry;
@@ -414,10 +478,16 @@ sort_winners(CdcFold *fold)
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
 	{
-		items[i].ev = entry->top;
-		items[i++].first = cdc_event_value(fold->cols, entry->top, 1, &isnull);
+		items[i].ev = entry->key.top;
+		items[i++].first = fold->by_value ? entry->key.first :
+			cdc_event_value(fold->cols, entry->key.top, 1, &isnull);
 	}
-	qsort_arg(items, n, sizeof(SortItem), compare_keys, fold);
+	if (fold->by_value && !key->sort.ssup_reverse &&
+		(key->sort.comparator == ssup_datum_signed_cmp ||
+		 key->sort.comparator == ssup_datum_int32_cmp))
+		sort_numbers(items, n);
+	else
+		sort_keys(items, n, fold);
 
 	/* the pointers take half of each item, so they can move down in place */
 	fold->winners = (CdcEvent **) items;

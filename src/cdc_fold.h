@@ -33,6 +33,7 @@ struct CdcFold
 	uint8	   *missing;		/* work space of prune */
 	bool		casts;			/* some column is converted */
 	bool		keep_all;		/* I4 */
+	bool		by_value;		/* the key is one value that decides by itself */
 	Datum	   *move_values;	/* of the delete that a key move leaves */
 	bool	   *move_isnull;
 };
@@ -40,8 +41,12 @@ struct CdcFold
 /* cdc_precedence.debug_fold_events: spill after so many kept events; 0: never for that */
 extern int	cdc_debug_fold_events;
 
+/* cdc_event.c */
+extern CdcEvent *cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place);
+
 /* cdc_fold.c */
-extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, const CdcIncoming *in);
+extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
+extern bool cdc_fold_key_equal(const CdcKey *key, Datum a, Datum b);
 extern bool cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys);
 extern uint32 cdc_fold_hash(CdcFold *fold, const Datum *keys);
 
@@ -59,6 +64,7 @@ extern int	cdc_chain_compare(const CdcIncoming *in, const CdcEvent *ev);
 extern bool cdc_chain_same_place(const CdcIncoming *in, const CdcEvent *ev);
 extern CdcEvent *cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev);
 extern void cdc_chain_prune(CdcFold *fold, CdcEvent *top);
+extern void cdc_chain_free_below(CdcEvent *top);
 extern int	cdc_chain_rank(CdcClass class);
 extern void cdc_chain_settle(CdcFold *fold, CdcEvent *top, CdcEvent ***buried, int64 *room);
 

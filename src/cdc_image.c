@@ -64,7 +64,12 @@ before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stor
 	bool		isnull;
 
 	for (int i = 0; i < cols->nkeys; i++)
+	{
 		keys[i] = cdc_event_value(cols, ev, cols->nkeys + cols->ncols + i + 1, &isnull);
+		/* a part of the key that did not change need not be said */
+		if (isnull)
+			keys[i] = cdc_event_value(cols, ev, i + 1, &isnull);
+	}
 	older = cdc_fold_lookup(image->fold, keys);
 	while (older != NULL && !newer_than(ev, older->pos, cdc_event_place_len(older)))
 		older = older->older;

@@ -14,8 +14,10 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -47,16 +49,22 @@ typedef struct CdcReader
 	/* where the query's columns stand, -1: not selected */
 	int			op_at,
 				flag_at,
-				unchanged_at,
-				key_at,
-				col_at,
-				old_at;
+				unchanged_at;
+	int		   *pos_at,
+			   *key_at,
+			   *col_at,
+				*old_at;
+	int			selected;		/* columns of the query so far */
+	int			need;			/* attributes that an event is judged by: up to this one */
+	ExprState  *position;		/* staging_position over the row, or NULL */
 	Oid			flag_type;
 	Oid			unchanged_type;
 	bool		look_for_gaps;
 	uint8	   *gaps;
 	Datum	   *values;			/* of the event in hand */
 	bool	   *isnull;
+	Datum	   *pos_values;		/* and the parts of its position */
+	bool	   *pos_null;
 	bool		kind_known;
 	CdcPositionKind kind;
 	int64		null_records;
@@ -68,12 +76,47 @@ typedef struct CdcReader
 
 /* ---------- the query ---------- */
 
-static void
-add_column(StringInfo sql, Relation rel, AttrNumber attno)
+/* A column of the query; where it stands. */
+static int
+add_column(CdcReader *r, StringInfo sql, AttrNumber attno)
 {
+	TupleDesc	desc = RelationGetDescr(r->cols->staging);
+
+	if (attno == 0)
+		return -1;
+	if (r->cols->as_read)
+		return attno - 1;
 	appendStringInfo(sql, "%s%s", sql->len > 0 ? ", " : "",
-					 quote_identifier(NameStr(TupleDescAttr(RelationGetDescr(rel),
-															attno - 1)->attname)));
+					 quote_identifier(NameStr(TupleDescAttr(desc, attno - 1)->attname)));
+	return r->selected++;
+}
+
+static int *
+add_columns(CdcReader *r, StringInfo sql, int n, const AttrNumber *attnos)
+{
+	int		   *at = palloc(sizeof(int) * (n + 1));
+
+	for (int i = 0; i < n; i++)
+		at[i] = add_column(r, sql, attnos[i]);
+	return at;
+}
+
+/* All columns as they stand in the row: the executor hands it on as it is. */
+static void
+add_row(CdcReader *r, StringInfo sql)
+{
+	TupleDesc	desc = RelationGetDescr(r->cols->staging);
+
+	for (int i = 0; i < desc->natts; i++)
+		appendStringInfo(sql, "%s%s", i > 0 ? ", " : "",
+						 quote_identifier(NameStr(TupleDescAttr(desc, i)->attname)));
+}
+
+static void
+needs(CdcReader *r, int n, const int *at)
+{
+	for (int i = 0; i < n; i++)
+		r->need = Max(r->need, at[i] + 1);
 }
 
 /* Build the query and note where its columns stand. */
@@ -85,39 +128,36 @@ build_query(CdcReader *r)
 	char	   *from = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												  RelationGetRelationName(rel));
 	bool		consume = r->rule->consume == CDC_CONSUME_DELETE && !r->rule->dry_run;
+	AttrNumber *attnos = palloc(sizeof(AttrNumber) * (cols->ncols + 1));
 	StringInfoData list;
 	StringInfoData sql;
-	int			n = cols->npos;
 
 	initStringInfo(&list);
-	if (r->rule->staging_position != NULL)
+	if (cols->as_read)
+		add_row(r, &list);
+	if (r->rule->staging_position == NULL)
+		r->pos_at = add_columns(r, &list, cols->npos, cols->pos_attno);
+	else if (!cols->as_read)
+	{
 		appendStringInfo(&list, "(%s\n)", r->rule->staging_position);
-	else
-		for (int i = 0; i < cols->npos; i++)
-			add_column(&list, rel, cols->pos_attno[i]);
+		r->pos_at = palloc0(sizeof(int));
+		r->selected++;
+	}
+	r->op_at = add_column(r, &list, cols->op_attno);
+	r->flag_at = add_column(r, &list, cols->flag_attno);
+	r->unchanged_at = add_column(r, &list, cols->unchanged_attno);
+	r->key_at = add_columns(r, &list, cols->nkeys, cols->key_attno);
+	for (int i = 0; i < cols->ncols; i++)
+		attnos[i] = cols->cols[i].staging_attno;
+	r->col_at = add_columns(r, &list, cols->ncols, attnos);
+	r->old_at = add_columns(r, &list, cols->nold, cols->old_attno);
 
-#define ADD(at, attno) \
-	do { \
-		(at) = -1; \
-		if ((attno) != 0) \
-		{ \
-			add_column(&list, rel, attno); \
-			(at) = n++; \
-		} \
-	} while (0)
-	ADD(r->op_at, cols->op_attno);
-	ADD(r->flag_at, cols->flag_attno);
-	ADD(r->unchanged_at, cols->unchanged_attno);
-#undef ADD
-	r->key_at = n;
-	for (int i = 0; i < cols->nkeys; i++, n++)
-		add_column(&list, rel, cols->key_attno[i]);
-	r->col_at = n;
-	for (int i = 0; i < cols->ncols; i++, n++)
-		add_column(&list, rel, cols->cols[i].staging_attno);
-	r->old_at = n;
-	for (int i = 0; i < cols->nold; i++, n++)
-		add_column(&list, rel, cols->old_attno[i]);
+	if (r->pos_at != NULL)
+		needs(r, cols->npos, r->pos_at);
+	needs(r, 1, &r->op_at);
+	needs(r, 1, &r->flag_at);
+	needs(r, cols->nkeys, r->key_at);
+	needs(r, cols->nold, r->old_at);
 
 	initStringInfo(&sql);
 	if (consume)
@@ -134,33 +174,43 @@ build_query(CdcReader *r)
 /* ---------- one row ---------- */
 
 static bool
-all_null(const TupleTableSlot *slot, int from, int n)
+all_null(TupleTableSlot *slot, const int *at, int n)
 {
-	for (int i = from; i < from + n; i++)
-		if (!slot->tts_isnull[i])
+	for (int i = 0; i < n; i++)
+		if (!slot->tts_isnull[at[i]])
 			return false;
 	return true;
 }
 
-/* The row's key as staging has it, for an example in a message. */
+/* Has no applied column a value? */
+static bool
+is_empty(CdcReader *r, TupleTableSlot *slot)
+{
+	slot_getallattrs(slot);
+	return all_null(slot, r->col_at, r->cols->ncols);
+}
+
+/* The row's key and position as staging has them, for an example in a message. */
 static char *
 row_text(CdcReader *r, TupleTableSlot *slot)
 {
+	TupleDesc	desc = slot->tts_tupleDescriptor;
 	StringInfoData s;
 
 	initStringInfo(&s);
 	appendStringInfoString(&s, "key ");
 	for (int i = 0; i < r->cols->nkeys; i++)
+	{
+		int			at = r->key_at[i];
+
 		appendStringInfo(&s, "%s%s=%s", i > 0 ? ", " : "", r->target->keys[i].name,
-						 cdc_value_text(TupleDescAttr(slot->tts_tupleDescriptor,
-													  r->key_at + i)->atttypid,
-										slot->tts_values[r->key_at + i],
-										slot->tts_isnull[r->key_at + i]));
+						 cdc_value_text(TupleDescAttr(desc, at)->atttypid, slot->tts_values[at],
+										slot->tts_isnull[at]));
+	}
 	appendStringInfoString(&s, ", position ");
 	for (int i = 0; i < r->cols->npos; i++)
 		appendStringInfo(&s, "%s%s", i > 0 ? ":" : "",
-						 cdc_value_text(TupleDescAttr(slot->tts_tupleDescriptor, i)->atttypid,
-										slot->tts_values[i], slot->tts_isnull[i]));
+						 cdc_value_text(r->cols->pos_type[i], r->pos_values[i], r->pos_null[i]));
 	return s.data;
 }
 
@@ -213,7 +263,6 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	CdcOp		op = r->default_op;
 	bool		flag_null = r->flag_at < 0 || slot->tts_isnull[r->flag_at];
 	bool		op_null = r->op_at < 0 || slot->tts_isnull[r->op_at];
-	bool		empty = all_null(slot, r->col_at, r->cols->ncols);
 
 	if (!flag_null && flag_is_set(r, slot->tts_values[r->flag_at]))
 	{
@@ -221,9 +270,10 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 		op.second = op.frame = false;
 		return op;
 	}
-	if (op_null && !placed && empty && r->rule->default_op == NULL &&
+	if (op_null && !placed && r->rule->default_op == NULL &&
 		(r->op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
-		 r->rule->null_op == CDC_NULL_OP_IGNORE))
+		 r->rule->null_op == CDC_NULL_OP_IGNORE) &&
+		is_empty(r, slot))
 	{
 		/* a Kafka record without a value, which follows a delete */
 		r->null_records++;
@@ -233,14 +283,14 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	if (!op_null)
 	{
 		op = cdc_op_decode(r->ops, slot->tts_values[r->op_at]);
-		if (op.frame && empty && all_null(slot, r->key_at, r->cols->nkeys))
+		if (op.frame && is_empty(r, slot) && all_null(slot, r->key_at, r->cols->nkeys))
 			op.class = CDC_IGNORE;
 	}
 	else if (r->op_at >= 0 && r->rule->default_op == NULL)
 	{
 		op.class = CDC_SNAPSHOT;
 		if (r->rule->null_op == CDC_NULL_OP_IGNORE ||
-			(r->rule->null_op == CDC_NULL_OP_AUTO && empty && !placed))
+			(r->rule->null_op == CDC_NULL_OP_AUTO && !placed && is_empty(r, slot)))
 			op.class = CDC_IGNORE;
 		else if (r->rule->null_op == CDC_NULL_OP_ERROR)
 			op.class = CDC_UNKNOWN;
@@ -260,18 +310,18 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 
 /* Convert n staging values into values[to..], naming the key column on error. */
 static void
-convert_keys(CdcReader *r, TupleTableSlot *slot, int from, ExprState **casts, int to)
+convert_keys(CdcReader *r, TupleTableSlot *slot, const int *from, ExprState **casts, int to)
 {
 	for (int i = 0; i < r->cols->nkeys; i++)
 	{
-		r->isnull[to + i] = slot->tts_isnull[from + i];
-		r->values[to + i] = slot->tts_values[from + i];
+		r->isnull[to + i] = slot->tts_isnull[from[i]];
+		r->values[to + i] = slot->tts_values[from[i]];
 		if (casts[i] == NULL)
 			continue;
 		r->context->row = slot;
 		r->context->key_at = r->key_at;
 		r->context->column = r->target->keys[i].name;
-		r->values[to + i] = cdc_column_convert(r->cols, casts[i], slot->tts_values[from + i],
+		r->values[to + i] = cdc_column_convert(r->cols, casts[i], r->values[to + i],
 											   &r->isnull[to + i]);
 		r->context->column = NULL;
 		r->context->row = NULL;
@@ -358,6 +408,51 @@ read_truncate(CdcReader *r, TupleTableSlot *slot, const CdcPos *pos)
 	}
 }
 
+/* Columns and gaps of an event that will be kept. */
+static void
+complete_event(CdcIncoming *in, void *arg)
+{
+	CdcReader  *r = (CdcReader *) arg;
+	CdcColumns *cols = r->cols;
+	TupleTableSlot *slot = in->row;
+	Datum	   *values = r->values + cols->nkeys;
+	bool	   *isnull = r->isnull + cols->nkeys;
+
+	slot_getallattrs(slot);
+	for (int i = 0; i < cols->ncols; i++)
+	{
+		values[i] = slot->tts_values[r->col_at[i]];
+		isnull[i] = slot->tts_isnull[r->col_at[i]];
+	}
+	if (r->look_for_gaps &&
+		cdc_gaps_find(cols, r->unchanged_type,
+					  r->unchanged_at >= 0 && !slot->tts_isnull[r->unchanged_at] ?
+					  &slot->tts_values[r->unchanged_at] : NULL,
+					  r->rule->ignore_nulls, values, isnull, r->gaps))
+		in->gaps = r->gaps;
+}
+
+static void
+read_position(CdcReader *r, TupleTableSlot *slot, CdcPos *pos)
+{
+	CdcColumns *cols = r->cols;
+
+	if (r->position != NULL)
+	{
+		cols->econtext->ecxt_scantuple = slot;
+		r->pos_values[0] = ExecEvalExpr(r->position, cols->econtext, &r->pos_null[0]);
+	}
+	else
+		for (int i = 0; i < cols->npos; i++)
+		{
+			r->pos_values[i] = slot->tts_values[r->pos_at[i]];
+			r->pos_null[i] = slot->tts_isnull[r->pos_at[i]];
+		}
+	cdc_position_from_columns(cols->npos, cols->pos_type, r->pos_values, r->pos_null, pos);
+	if (r->rule->epoch != 0)
+		cdc_pos_enter_epoch(pos, r->rule->epoch);
+}
+
 static void
 read_row(CdcReader *r, TupleTableSlot *slot)
 {
@@ -366,10 +461,9 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	CdcPos		pos;
 	CdcOp		op;
 
-	slot_getallattrs(slot);
+	slot_getsomeattrs(slot, r->need);
 	r->result->events++;
-	cdc_position_from_columns(cols->npos, cols->pos_type, slot->tts_values, slot->tts_isnull, &pos);
-	cdc_pos_enter_epoch(&pos, r->rule->epoch);
+	read_position(r, slot, &pos);
 	op = classify(r, slot, pos.len > 0);
 	if (op.class == CDC_UNKNOWN)
 		return;
@@ -398,26 +492,16 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 		note_fault(r, &r->null_position, slot);
 		return;
 	}
-	for (int i = 0; i < cols->ncols; i++)
-	{
-		r->values[cols->nkeys + i] = slot->tts_values[r->col_at + i];
-		r->isnull[cols->nkeys + i] = slot->tts_isnull[r->col_at + i];
-	}
-
 	in.class = op.class;
 	in.flags = op.second ? CDC_EVENT_SECOND : 0;
 	in.pos = &pos;
 	in.values = r->values;
 	in.isnull = r->isnull;
+	in.row = slot;
 	in.tuple = NULL;
 	in.gaps = NULL;
-	if (r->look_for_gaps &&
-		cdc_gaps_find(cols, r->unchanged_type,
-					  r->unchanged_at >= 0 && !slot->tts_isnull[r->unchanged_at] ?
-					  &slot->tts_values[r->unchanged_at] : NULL,
-					  r->rule->ignore_nulls, r->values + cols->nkeys, r->isnull + cols->nkeys,
-					  r->gaps))
-		in.gaps = r->gaps;
+	in.complete = complete_event;
+	in.arg = r;
 	if (key_moves(r, slot))
 		in.flags |= CDC_EVENT_MOVES;
 	if (op.class == CDC_SNAPSHOT && !snapshot_placed(r, &pos))
@@ -529,8 +613,12 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->look_for_gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
 	for (int i = 0; i < cols->ncols; i++)
 		r->look_for_gaps |= cols->cols[i].nmarkers > 0;
-	r->values = palloc0(sizeof(Datum) * cols->event_desc->natts);
-	r->isnull = palloc0(sizeof(bool) * cols->event_desc->natts);
+	r->values = palloc0(sizeof(Datum) * cols->nevent);
+	r->isnull = palloc0(sizeof(bool) * cols->nevent);
+	r->pos_values = palloc0(sizeof(Datum) * cols->npos);
+	r->pos_null = palloc0(sizeof(bool) * cols->npos);
+	if (cols->as_read && cols->position != NULL)
+		r->position = ExecInitExpr(expression_planner((Expr *) cols->position), NULL);
 	return r;
 }
 

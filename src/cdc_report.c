@@ -148,9 +148,9 @@ cdc_context_callback(void *arg)
 	for (int i = 0; ctx->keys == NULL && ctx->row != NULL && i < ctx->target->nkeys; i++)
 		appendStringInfo(&where, "%s%s=%s", i == 0 ? ", key " : ", ", ctx->target->keys[i].name,
 						 cdc_value_text(TupleDescAttr(ctx->row->tts_tupleDescriptor,
-													  ctx->key_at + i)->atttypid,
-										ctx->row->tts_values[ctx->key_at + i],
-										ctx->row->tts_isnull[ctx->key_at + i]));
+													  ctx->key_at[i])->atttypid,
+										ctx->row->tts_values[ctx->key_at[i]],
+										ctx->row->tts_isnull[ctx->key_at[i]]));
 	if (ctx->pos != NULL)
 		appendStringInfo(&where, ", position %s", cdc_pos_text(ctx->pos, ctx->poslen));
 	if (ctx->column != NULL)

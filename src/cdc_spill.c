@@ -124,7 +124,7 @@ static bytea *
 store_event(CdcFold *fold, const CdcEvent *ev)
 {
 	int			gaps = (ev->flags & CDC_EVENT_GAPS) ? fold->gap_bytes : 0;
-	Size		size = VARHDRSZ + sizeof(StoredEvent) + ev->poslen + gaps + ev->tuple->t_len;
+	Size		size = VARHDRSZ + sizeof(StoredEvent) + ev->poslen + gaps + cdc_event_tuple(ev)->t_len;
 	bytea	   *stored = palloc(size);
 	StoredEvent head;
 	char	   *at = VARDATA(stored);
@@ -133,13 +133,13 @@ store_event(CdcFold *fold, const CdcEvent *ev)
 	head.class = ev->class;
 	head.flags = ev->flags;
 	head.poslen = ev->poslen;
-	head.tuple_len = ev->tuple->t_len;
+	head.tuple_len = cdc_event_tuple(ev)->t_len;
 
 	SET_VARSIZE(stored, size);
 	memcpy(at, &head, sizeof(head));
 	at += sizeof(head);
 	memcpy(at, ev->pos, ev->poslen + gaps);
-	memcpy(at + ev->poslen + gaps, ev->tuple, ev->tuple->t_len);
+	memcpy(at + ev->poslen + gaps, cdc_event_tuple(ev), head.tuple_len);
 	return stored;
 }
 
@@ -212,7 +212,9 @@ offer_stored(CdcFold *fold, const char *stored, CdcEvent **top)
 	in.gaps = gap_bytes > 0 ? gaps : NULL;
 	in.values = NULL;
 	in.isnull = NULL;
+	in.row = NULL;
 	in.tuple = tuple;
+	in.complete = NULL;
 	cdc_fold_offer_to(fold, top, &in);
 	pfree(tuple);
 	pfree(gaps);
@@ -242,7 +244,7 @@ same_key(CdcFold *fold)
 		bool		isnull;
 		Datum		value = slot_getattr(spill->slot, i + 1, &isnull);
 
-		if (!DatumGetBool(FunctionCall2Coll(&key->equal, key->collation, value, spill->keys[i])))
+		if (!cdc_fold_key_equal(key, value, spill->keys[i]))
 			return false;
 	}
 	return true;

@@ -256,6 +256,27 @@ find_primary_key(CdcTarget *target)
 	return found;
 }
 
+/*
+ * Are equal keys equal bytes, and where are these?  proc is the operator
+ * class's own word on it.
+ */
+static CdcKeyImage
+key_image(const CdcKey *key, Oid proc, Oid intype)
+{
+	Oid			type = getBaseType(key->type);
+
+	/* without its blanks a char(n) is not the bytes that were stored */
+	if (!OidIsValid(proc) || type == BPCHAROID ||
+		!DatumGetBool(OidFunctionCall1Coll(proc, key->collation, ObjectIdGetDatum(intype))))
+		return CDC_KEY_BY_OPERATOR;
+	if (key->typbyval)
+		return CDC_KEY_BY_VALUE;
+	if (key->typlen == -1)
+		return CDC_KEY_BY_VARLENA;
+	/* a name may have bytes behind its end */
+	return key->typlen > 0 && type != NAMEOID ? CDC_KEY_BY_BYTES : CDC_KEY_BY_OPERATOR;
+}
+
 /* Equality, hashing and order of one key column, as its index has them. */
 static void
 describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
@@ -278,16 +299,10 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 	key->collation = index->rd_indcollation[i];
 	key->equal_proc = get_opcode(eq);
 	fmgr_info(key->equal_proc, &key->equal);
+	key->image = key_image(key, get_opfamily_proc(family, intype, intype, BTEQUALIMAGE_PROC), intype);
+	key->hash.fn_oid = InvalidOid;
 	if (get_op_hash_functions(eq, &lhs, &rhs))
 		fmgr_info(lhs, &key->hash);
-	else
-	{
-		Oid			proc = get_opfamily_proc(family, intype, intype, BTEQUALIMAGE_PROC);
-
-		key->hash.fn_oid = InvalidOid;
-		key->hash_image = OidIsValid(proc) &&
-			DatumGetBool(OidFunctionCall1Coll(proc, key->collation, ObjectIdGetDatum(intype)));
-	}
 	key->sort.ssup_cxt = CurrentMemoryContext;
 	key->sort.ssup_collation = key->collation;
 	key->sort.ssup_nulls_first = false;

@@ -202,6 +202,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 
 	if (is_truncated(target, ev))
 		return;
+	cdc_event_open(w->cols, ev);
 	for (int i = 0; i < target->nkeys; i++)
 		w->keys[i] = cdc_event_value(w->cols, ev, i + 1, &w->keys_null[i]);
 	w->context.keys = w->keys;
@@ -230,6 +231,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 		break;
 	}
 	w->context.keys = NULL;
+	cdc_event_close(w->cols);
 	if (counted)
 	{
 		w->judged++;

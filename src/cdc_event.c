@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_event.c
+ *		Kept events: how they lie in memory, and their values.
+ *
+ * An event is one piece of memory: struct, position, gaps, tuple.  Its tuple
+ * is the staging row as it was read where that can be (cols->as_read), so that
+ * no value is touched before the event has won; else it is formed from the
+ * event's keys, columns and old keys.  cols->event_at says which value stands
+ * where.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "utils/memutils.h"
+
+#include "cdc_fold.h"
+
+/* Up to here memory is given out by powers of two anyway. */
+#define CDC_EVENT_ROUND_UP	8192
+
+static inline void
+event_heap_tuple(const CdcEvent *ev, HeapTupleData *tuple)
+{
+	MinimalTuple stored = cdc_event_tuple(ev);
+
+	tuple->t_len = stored->t_len + MINIMAL_TUPLE_OFFSET;
+	tuple->t_data = (HeapTupleHeader) ((char *) stored - MINIMAL_TUPLE_OFFSET);
+}
+
+/* The n-th value of a kept event (from 1): keys, columns, old keys. */
+Datum
+cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int n, bool *isnull)
+{
+	AttrNumber	attno = cols->event_at[n - 1];
+	HeapTupleData tuple;
+
+	if (ev == cols->opened)
+	{
+		*isnull = cols->opened_null[attno - 1];
+		return cols->opened_values[attno - 1];
+	}
+	event_heap_tuple(ev, &tuple);
+	return heap_getattr(&tuple, attno, cols->event_desc, isnull);
+}
+
+/*
+ * Take an event apart, so that its values come fast.  It must be closed before
+ * it is freed; one is open at a time.
+ */
+void
+cdc_event_open(CdcColumns *cols, const CdcEvent *ev)
+{
+	HeapTupleData tuple;
+
+	event_heap_tuple(ev, &tuple);
+	heap_deform_tuple(&tuple, cols->event_desc, cols->opened_values, cols->opened_null);
+	cols->opened = ev;
+}
+
+void
+cdc_event_close(CdcColumns *cols)
+{
+	cols->opened = NULL;
+}
+
+/* The staging row of an incoming event as it stands on its page, or NULL. */
+static HeapTuple
+row_as_read(const CdcColumns *cols, const CdcIncoming *in)
+{
+	HeapTuple	tuple;
+
+	if (!cols->as_read || in->row == NULL ||
+		!(TTS_IS_BUFFERTUPLE(in->row) || TTS_IS_HEAPTUPLE(in->row)))
+		return NULL;
+	tuple = ExecFetchSlotHeapTuple(in->row, false, NULL);
+	/* columns added since are not in it */
+	return HeapTupleHeaderGetNatts(tuple->t_data) == cols->event_desc->natts ? tuple : NULL;
+}
+
+static MinimalTuple
+form_tuple(const CdcColumns *cols, const CdcIncoming *in)
+{
+	int			natts = cols->event_desc->natts;
+	Datum	   *values;
+	bool	   *isnull;
+
+	if (!cols->as_read)
+		return cdc_form_minimal_tuple(cols->event_desc, in->values, in->isnull);
+	values = palloc(sizeof(Datum) * natts);
+	isnull = palloc(sizeof(bool) * natts);
+	memset(isnull, true, sizeof(bool) * natts);
+	for (int i = 0; i < cols->nevent; i++)
+	{
+		values[cols->event_at[i] - 1] = in->values[i];
+		isnull[cols->event_at[i] - 1] = in->isnull[i];
+	}
+	return cdc_form_minimal_tuple(cols->event_desc, values, isnull);
+}
+
+/*
+ * Keep an event, which is complete: at place if that is given and has room,
+ * else in memory of its own in the fold's context.  Returns where it is.
+ */
+CdcEvent *
+cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place)
+{
+	int			gaps = in->gaps != NULL ? fold->gap_bytes : 0;
+	Size		at = MAXALIGN(offsetof(CdcEvent, pos) + in->pos->len + gaps);
+	HeapTuple	row = in->tuple == NULL ? row_as_read(fold->cols, in) : NULL;
+	MinimalTuple tuple = in->tuple;
+	CdcEvent   *ev = place;
+	Size		len,
+				size;
+
+	if (tuple == NULL && row == NULL)
+		tuple = form_tuple(fold->cols, in);
+	len = row != NULL ? row->t_len - MINIMAL_TUPLE_OFFSET : tuple->t_len;
+	size = at + len;
+	if (ev == NULL || ev->room < size)
+	{
+		if (size <= CDC_EVENT_ROUND_UP)
+			size = pg_nextpower2_32(size);
+		ev = MemoryContextAllocHuge(fold->context, size);
+		ev->room = size;
+	}
+	ev->older = NULL;
+	ev->tied = NULL;
+	ev->tuple_at = at;
+	ev->class = in->class;
+	ev->flags = in->flags | (gaps > 0 ? CDC_EVENT_GAPS : 0);
+	ev->poslen = in->pos->len;
+	memcpy(ev->pos, in->pos->bytes, in->pos->len);
+	if (gaps > 0)
+		memcpy(cdc_event_gaps(ev), in->gaps, gaps);
+	if (row != NULL)
+		memcpy(cdc_event_tuple(ev), (char *) row->t_data + MINIMAL_TUPLE_OFFSET, len);
+	else
+		memcpy(cdc_event_tuple(ev), tuple, len);
+	tuple = cdc_event_tuple(ev);
+	tuple->t_len = len;
+	/* what stood there is not ours: it may say that this is a composite value */
+	memset(tuple->mt_padding, 0, sizeof(tuple->mt_padding));
+	fold->kept++;
+	return ev;
+}
