@@ -174,6 +174,53 @@ SELECT apply_refused('a reference to nothing, ' || t, t, 'city_event', '', '2350
 SELECT expect('nothing of it, ' || h, differs('city', h, 'id; part', 'country; v'), NULL) FROM unnest('{row,table}'::text[]) h;
 
 --
+-- Triggers that drop a row, in both homes: nothing of it is remembered
+--
+CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF TG_OP = 'DELETE' THEN
+		RETURN CASE WHEN OLD.id % 2 = 0 THEN OLD END;
+	END IF;
+	-- a delete is an UPDATE or INSERT in the row home
+	RETURN CASE WHEN coalesce((to_jsonb(NEW) ->> 'deleted')::boolean, false) THEN CASE WHEN NEW.id % 2 = 0 THEN NEW END WHEN NEW.v LIKE 'drop%' THEN NULL ELSE NEW END;
+END $$;
+SELECT make('dropped', 'CREATE TABLE %s (id int PRIMARY KEY, v text) PARTITION BY RANGE (id); CREATE TABLE %s_1 PARTITION OF %s FOR VALUES FROM (0) TO (7);
+	CREATE TABLE %s_2 (v text, id int NOT NULL); ALTER TABLE %s ATTACH PARTITION %s_2 FOR VALUES FROM (7) TO (99)', 'id int, v text');
+INSERT INTO dropped_log SELECT op, k, 'v' || n, pos FROM happens;
+SELECT converges('before', 'dropped', 'id', 'v');
+SELECT format('CREATE TRIGGER drop_row BEFORE INSERT OR UPDATE OR DELETE ON dropped_%s FOR EACH ROW EXECUTE FUNCTION drop_row()', h) FROM unnest('{row,table}'::text[]) h \gexec
+TRUNCATE dropped_event;
+-- of every fate: update, insert, revival, delete of a row; half of them dropped
+INSERT INTO dropped_event SELECT 'u', id, CASE WHEN id % 2 = 0 THEN 'kept' ELSE 'drop' END, '3/1' FROM (SELECT DISTINCT id FROM dropped_log UNION SELECT 20 UNION SELECT 21) i WHERE id % 3 > 0;
+INSERT INTO dropped_event SELECT 'd', id, NULL, '3/1' FROM dropped_table WHERE id % 3 = 0;
+SELECT expect('as many are ignored, ' || t, ignored::text, (SELECT count(*)::text FROM dropped_event WHERE id % 2 = 1)) FROM unnest('{dropped_row,dropped_table}'::text[]) t, cdc_apply(t::regclass);
+INSERT INTO dropped_log SELECT * FROM dropped_event WHERE id % 2 = 0;
+SELECT expect('as plain SQL has it, ' || h, differs('dropped', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
+SELECT expect('once more, ' || t, counts(r), (SELECT format('duplicate=%s ignored=%s', count(*) FILTER (WHERE id % 2 = 0), count(*) FILTER (WHERE id % 2 = 1)) FROM dropped_event)) FROM unnest('{dropped_row,dropped_table}'::text[]) t, cdc_apply(t::regclass) r;
+SELECT format('DROP TRIGGER drop_row ON dropped_%s', h) FROM unnest('{row,table}'::text[]) h \gexec
+INSERT INTO dropped_log SELECT * FROM dropped_event WHERE id % 2 = 1;
+SELECT converges('once they may', 'dropped', 'id', 'v');
+
+--
+-- Publications: a filter over columns that no replica identity has
+--
+SET client_min_messages = error;
+SELECT make('filtered', 'CREATE TABLE %s (id int PRIMARY KEY, v text)', 'id int, v text');
+INSERT INTO filtered_log SELECT op, k, 'v' || n, pos FROM happens;
+SELECT converges('not published', 'filtered', 'id', 'v');
+CREATE PUBLICATION targets_edges_pub FOR TABLE filtered_row WHERE (v <> 'x'), filtered_table WHERE (v <> 'x');
+TRUNCATE filtered_event;
+INSERT INTO filtered_event SELECT CASE WHEN id % 2 = 0 THEN 'd' ELSE 'u' END, id, 'w', '4/1' FROM generate_series(0, 20) id;
+SELECT apply_refused('a filter, ' || t, t, 'filtered_event', '', '42P10', NULL, '', false) FROM unnest('{filtered_row,filtered_table}'::text[]) t;
+SELECT expect('nothing of it, ' || h, differs('filtered', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
+ALTER TABLE filtered_row REPLICA IDENTITY FULL;
+ALTER TABLE filtered_table REPLICA IDENTITY FULL;
+INSERT INTO filtered_log TABLE filtered_event;
+SELECT converges('with the whole row as identity', 'filtered', 'id', 'v');
+DROP PUBLICATION targets_edges_pub;
+SET client_min_messages = warning;
+
+--
 -- Side tables of targets whose names begin alike, each with its own tombstones
 --
 SELECT make(repeat('n', 52) || '_' || i, format('CREATE TABLE %%s (id int PRIMARY KEY, v text)'), 'id int, v text') FROM generate_series(1, 3) i;
