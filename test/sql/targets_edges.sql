@@ -137,6 +137,69 @@ INSERT INTO small_event VALUES ('u', 1, 1, '0/1');
 SELECT apply_refused(t, t, 'small_event', '', '428C9', c, 'd') FROM (VALUES ('no_flag', 'deleted'), ('no_position', 'source_position')) v(t, c);
 
 --
+-- Position and tombstone columns of domains and of limited precision: what is
+-- stored obeys them, as what a statement stores does
+--
+CREATE DOMAIN late_position AS cdc_position NOT NULL CHECK (VALUE >= '1/0');
+CREATE DOMAIN not_yet AS boolean DEFAULT false NOT NULL;
+SELECT make('domained', 'CREATE TABLE %s (id int PRIMARY KEY, v text, source_position late_position, deleted not_yet)', 'id int, v text');
+INSERT INTO domained_log SELECT op, k, 'v' || n, pos FROM happens;
+SELECT converges('domains', 'domained', 'id', 'v');
+TRUNCATE domained_event;
+INSERT INTO domained_event VALUES ('u', 100, 'good', '2/1'), ('u', 101, 'bad', '0/5');
+SELECT apply_refused('a position out of its domain, ' || t, t, 'domained_event', '', '23514', NULL, '', false) FROM unnest('{domained_row,domained_table}'::text[]) t;
+UPDATE domained_event SET op = 'r', source_position = NULL WHERE id = 101;
+SELECT apply_refused('none where there must be one, ' || t, t, 'domained_event', '', '23502', NULL, '', false) FROM unnest('{domained_row,domained_table}'::text[]) t;
+SELECT expect('nothing of it, ' || h, differs('domained', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
+CREATE DOMAIN never AS boolean CHECK (NOT VALUE);
+CREATE TABLE domained_never (id int PRIMARY KEY, v text, source_position cdc_position, deleted never);
+UPDATE domained_event SET op = CASE id WHEN 101 THEN 'd' ELSE 'u' END, source_position = '2/1';
+SELECT apply_refused('a tombstone out of its domain', 'domained_never', 'domained_event', '', '23514', 'never', 'h', false);
+
+-- NULL where a domain has none: of a column that only the target has, and of
+-- a value that no event carries
+CREATE DOMAIN word AS text NOT NULL;
+CREATE DOMAIN word_or_none AS text DEFAULT 'none' NOT NULL;
+SELECT make('nulled', 'CREATE TABLE %s (id int PRIMARY KEY, v text, ours word)', 'id int, v text');
+SELECT make('nulled_v', 'CREATE TABLE %s (id int PRIMARY KEY, v word, ours word_or_none)', 'id int, v text', ', on_unavailable => ''null''');
+INSERT INTO nulled_event VALUES ('u', 1, 'a', '1/1');
+SELECT apply_refused('no default, ' || t, t, 'nulled_event', '', '23502', 'word', '', false) FROM unnest('{nulled_row,nulled_table}'::text[]) t;
+SELECT apply_refused('nor in a dry run, ' || t, t, 'nulled_event', 'dry_run => true', '23502', 'word', '', false) FROM unnest('{nulled_row,nulled_table}'::text[]) t;
+UPDATE nulled_event SET op = 'd';
+SELECT apply_refused('a delete of an unseen key, in the row', 'nulled_row', 'nulled_event', '', '23502', 'word', 'h', false);
+SELECT expect('in the side table it needs none', applied('nulled_table', 'nulled_event'), 'deleted=1');
+INSERT INTO nulled_v_event VALUES ('u', 1, '__debezium_unavailable_value', '1/1');
+SELECT apply_refused('a value that is nowhere, ' || t, t, 'nulled_v_event', '', '23502', 'word', '', false) FROM unnest('{nulled_v_row,nulled_v_table}'::text[]) t;
+UPDATE nulled_v_event SET v = NULL;
+SELECT apply_refused('NULL means no change, of nothing, ' || t, t, 'nulled_v_event', 'ignore_nulls => true', '23502', 'word', '', false) FROM unnest('{nulled_v_row,nulled_v_table}'::text[]) t;
+SELECT apply_refused('NULL, ' || t, t, 'nulled_v_event', '', '23502', 'word', '', false) FROM unnest('{nulled_v_row,nulled_v_table}'::text[]) t;
+SELECT expect('nothing of it', rows_of('nulled_v_row') || rows_of('nulled_v_table') || rows_of('nulled_row') || rows_of('nulled_table'), 'nonenonenonenone');
+-- values that are there are kept, and the domain's default is taken
+INSERT INTO nulled_v_log SELECT op, k, 'v' || n, pos FROM happens;
+SELECT converges('with a default', 'nulled_v', 'id', 'v');
+SELECT expect('the default, ' || t, rows_of(format('SELECT DISTINCT ours FROM %I', t)), '(none)') FROM unnest('{nulled_v_row,nulled_v_table}'::text[]) t;
+
+SELECT make('precise', 'CREATE TABLE %s (id int PRIMARY KEY, v text, scn numeric(6), sub numeric(5, 2), source_position cdc_position GENERATED ALWAYS AS (cdc_position_from_numbers(scn, sub)) STORED)',
+	'id int, v text', ', position_columns => ''{scn,sub}'', staging_position => ''source_position''');
+INSERT INTO precise_log SELECT op, k, 'v' || n, cdc_position_from_numbers(999000 + n / 4, n % 4) FROM happens;
+SELECT converges('numbers', 'precise', 'id', 'v');
+TRUNCATE precise_event;
+INSERT INTO precise_event VALUES ('u', 100, 'good', '999999:999'), ('u', 101, 'bad', '1000000');
+SELECT apply_refused('too many digits, ' || t, t, 'precise_event', '', '22003', NULL, '', false) FROM unnest('{precise_row,precise_table}'::text[]) t;
+SELECT expect('nothing of it, ' || h, differs('precise', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
+DELETE FROM precise_event WHERE id = 101;
+INSERT INTO precise_log TABLE precise_event;
+SELECT converges('as many as there may be', 'precise', 'id', 'v');
+-- a column that rounds would make it another position; a time is only a time
+CREATE TABLE rounding (id int PRIMARY KEY, v text, scn numeric(6, -2), gone_at timestamptz(0));
+CREATE TABLE rounding_event (op text, id int, v text, scn numeric);
+INSERT INTO rounding_event VALUES ('u', 1, 'a', 1200), ('d', 2, 'b', 1300), ('u', 3, 'c', 1234);
+SELECT apply_refused('a position that would be rounded', 'rounding', 'rounding_event', 'position_columns => ''{scn}'', tombstone_column => ''gone_at''', '22003', 'scn', 'd');
+DELETE FROM rounding_event WHERE id = 3;
+SELECT apply_is('one that is not', 'rounding', 'rounding_event', 'position_columns => ''{scn}'', tombstone_column => ''gone_at''', 'inserted=1 deleted=1',
+	'SELECT id, scn, gone_at = date_trunc(''second'', gone_at) FROM rounding', '(1,1200,) (2,1300,t)');
+
+--
 -- Foreign keys of partitioned tables, in both directions
 --
 CREATE TABLE country (code text, part int, PRIMARY KEY (code, part)) PARTITION BY LIST (part);
