@@ -286,6 +286,7 @@ typedef struct CdcTarget
 	EPQState	epq;
 	ExprState **defaults;		/* by attno - 1; made when first needed */
 	bool	   *default_known;
+	ExprState **fits;			/* of position and tombstone columns, by column */
 	TransitionCaptureState *insert_capture;
 	TransitionCaptureState *update_capture;
 	bool		insert_fired;	/* BEFORE STATEMENT triggers ran */
@@ -325,6 +326,8 @@ extern void cdc_home_check_visible(Relation heap, TupleTableSlot *slot);
 extern void cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot,
 								CdcStored *stored);
 extern void cdc_refuse_concurrent(void);
+extern void cdc_target_make_fits(CdcTarget *target);
+extern void cdc_target_fit(CdcTarget *target, AttrNumber attno, Datum *value, bool *isnull);
 extern void cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len,
 									Datum *values, bool *isnull);
 extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead,

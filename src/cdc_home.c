@@ -20,7 +20,9 @@
 #include "catalog/pg_type.h"
 #include "executor/execPartition.h"
 #include "executor/nodeModifyTable.h"
+#include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "rewrite/rewriteHandler.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -122,6 +124,7 @@ cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 	}
 	target->defaults = palloc0(sizeof(ExprState *) * target->natts);
 	target->default_known = palloc0(sizeof(bool) * target->natts);
+	cdc_target_make_fits(target);
 	MemoryContextSwitchTo(old);
 }
 
@@ -540,11 +543,24 @@ cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead, Datum *val
 		isnull[col] = false;
 		values[col] = BoolGetDatum(dead);
 	}
+	cdc_target_fit(target, target->tomb_attno, &values[col], &isnull[col]);
+}
+
+/* NULL as a value of this type: a domain may have none. */
+static Expr *
+null_of_domain(Form_pg_attribute att)
+{
+	int32		typmod = att->atttypmod;
+	Oid			base = getBaseTypeAndTypmod(att->atttypid, &typmod);
+
+	return (Expr *) coerce_to_domain((Node *) makeNullConst(base, typmod, att->attcollation),
+									 base, typmod, att->atttypid, COERCION_IMPLICIT,
+									 COERCE_IMPLICIT_CAST, -1, false);
 }
 
 /*
  * The default of a target's column, evaluated now, in the current memory
- * context; NULL where it has none.
+ * context; where it has none NULL, which a domain may refuse.
  */
 Datum
 cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull)
@@ -554,10 +570,13 @@ cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull)
 	if (!target->default_known[attno - 1])
 	{
 		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target->rel), attno - 1);
 		Expr	   *expr = NULL;
 
-		if (TupleDescAttr(RelationGetDescr(target->rel), attno - 1)->attgenerated == '\0')
+		if (att->attgenerated == '\0')
 			expr = (Expr *) build_column_default(target->rel, attno);
+		if (expr == NULL && att->attgenerated == '\0' && get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
+			expr = null_of_domain(att);
 		/* a dry run takes no sequence's number and calls nothing that writes */
 		if (expr != NULL && target->dry_run && contain_volatile_functions((Node *) expr))
 			expr = NULL;

@@ -186,7 +186,16 @@ fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcS
 	else if (image->rule->on_unavailable == CDC_UNAVAILABLE_ERROR)
 		refuse_unavailable(image, ev, c);
 	else
+	{
+		Oid			type = TupleDescAttr(RelationGetDescr(image->target->rel), c->attno - 1)->atttypid;
+
+		/* a domain may have no NULL */
+		image->context->column = c->name;
+		if (get_typtype(type) == TYPTYPE_DOMAIN)
+			domain_check((Datum) 0, true, type, NULL, NULL);
+		image->context->column = NULL;
 		isnull[at] = true;
+	}
 }
 
 /* Start a row of leaf from the stored row, or from defaults. */
@@ -296,8 +305,6 @@ avoid_null(CdcImage *image, CdcLeaf *leaf, AttrNumber attno, TupleTableSlot *slo
 	if (!slot->tts_isnull[at] || (!att->attnotnull && !domain))
 		return;
 	slot->tts_values[at] = cdc_target_default(image->target, attno, &slot->tts_isnull[at]);
-	if (domain && slot->tts_isnull[at])
-		domain_check((Datum) 0, true, att->atttypid, NULL, NULL);
 }
 
 /* The next older upsert that is newer than the stored row, or NULL. */

@@ -7,12 +7,20 @@
  * columns: a pg_lsn (LSN-headed) or a numeric or integer (number-headed)
  * first, whole numbers after it.  Inside, every position is a CdcPos.
  *
+ * Such a column, and that of the tombstone, may be of a domain or of a limited
+ * precision: what is written obeys it, as what a statement writes does.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
 #include "utils/syscache.h"
@@ -171,6 +179,67 @@ cdc_position_to_columns(const CdcTarget *target, const uint8 *pos, int len, Datu
 		values[i] = datum_from_part(target->pos_type[i], p.parts[i]);
 }
 
+/* ---------- what the columns' own types ask for ---------- */
+
+/* From a value of the base type to one of the column, NULL where all are. */
+static ExprState *
+make_fit(const CdcTarget *target, AttrNumber attno, Oid base)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target->rel), attno - 1);
+	CaseTestExpr *input = makeNode(CaseTestExpr);
+	Node	   *expr;
+
+	input->typeId = base;
+	input->typeMod = -1;
+	expr = coerce_to_target_type(NULL, (Node *) input, base, att->atttypid, att->atttypmod,
+								 COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
+	if (expr == (Node *) input)
+		return NULL;
+	return ExecInitExpr(expression_planner((Expr *) expr), NULL);
+}
+
+/* Prepare what is written to position and tombstone columns, for good. */
+void
+cdc_target_make_fits(CdcTarget *target)
+{
+	target->fits = palloc0(sizeof(ExprState *) * target->natts);
+	for (int i = 0; i < target->npos; i++)
+		target->fits[target->pos_attno[i] - 1] = make_fit(target, target->pos_attno[i],
+														  target->pos_type[i]);
+	if (target->tomb_attno != 0)
+		target->fits[target->tomb_attno - 1] =
+			make_fit(target, target->tomb_attno, target->tomb_time ? TIMESTAMPTZOID : BOOLOID);
+}
+
+/* Make a value one of the column's type, or refuse it as that type does. */
+void
+cdc_target_fit(CdcTarget *target, AttrNumber attno, Datum *value, bool *isnull)
+{
+	ExprContext *econtext = GetPerTupleExprContext(target->estate);
+
+	if (target->fits[attno - 1] == NULL)
+		return;
+	econtext->caseValue_datum = *value;
+	econtext->caseValue_isNull = *isnull;
+	*value = ExecEvalExpr(target->fits[attno - 1], econtext, isnull);
+}
+
+/* A part that its column rounds would be another position. */
+static void
+check_part(const CdcTarget *target, int i, Datum part, Datum stored)
+{
+	if (target->pos_type[i] == NUMERICOID &&
+		!DatumGetBool(DirectFunctionCall2(numeric_eq, part, stored)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("position part %s does not fit column \"%s\" of target \"%s\"",
+						DatumGetCString(DirectFunctionCall1(numeric_out, part)),
+						NameStr(TupleDescAttr(RelationGetDescr(target->rel),
+											  target->pos_attno[i] - 1)->attname),
+						target->name),
+				 errdetail("The column rounds it.")));
+}
+
 /* Write a position (len 0: none) to the target's several position columns. */
 static void
 put_parts(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len, Datum *values, bool *isnull)
@@ -185,6 +254,9 @@ put_parts(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int len, Datum *va
 
 		isnull[col] = len == 0;
 		values[col] = parts[i];
+		cdc_target_fit(target, target->pos_attno[i], &values[col], &isnull[col]);
+		if (len > 0)
+			check_part(target, i, parts[i], values[col]);
 	}
 }
 
@@ -228,10 +300,12 @@ cdc_target_put_position(CdcTarget *target, CdcLeaf *leaf, const uint8 *pos, int 
 	}
 	isnull[col] = len == 0;
 	values[col] = (Datum) 0;
-	if (len == 0)
-		return;
-	v = palloc(VARHDRSZ + len);
-	SET_VARSIZE(v, VARHDRSZ + len);
-	memcpy(VARDATA(v), pos, len);
-	values[col] = PointerGetDatum(v);
+	if (len > 0)
+	{
+		v = palloc(VARHDRSZ + len);
+		SET_VARSIZE(v, VARHDRSZ + len);
+		memcpy(VARDATA(v), pos, len);
+		values[col] = PointerGetDatum(v);
+	}
+	cdc_target_fit(target, target->pos_attno[0], &values[col], &isnull[col]);
 }

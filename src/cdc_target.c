@@ -78,7 +78,8 @@ cdc_target_check(Relation rel)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("target \"%s\" is a temporary table of another session",
 						cdc_relation_name(rel))));
-	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
+	/* refused in these words even where row_security = off would refuse it in others */
+	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("target \"%s\" has row-level security in force", cdc_relation_name(rel)),

@@ -4,9 +4,10 @@
 Watches RssAnon of the backend while it applies a large batch with little
 work_mem and compares rows and counts with what a large work_mem gives. Bound:
 work_mem * hash_mem_multiplier + 32 MB over what the backend had before.
-Calls are cancelled at many moments, which must end them at once. Then 1,000
-calls in one session, a third of them failing, which must not make it grow. Both homes. Needs /proc and a running server (PGHOST, PGPORT, PGUSER)
-with the extension installed.
+Calls are cancelled at many moments, which must end them at once. Values of
+100 MB come, are replayed, kept and replaced. Then 1,000 calls in one session,
+a third of them failing, which must not make it grow. Both homes. Needs /proc
+and a running server (PGHOST, PGPORT, PGUSER) with the extension installed.
 """
 import argparse
 import os
@@ -18,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 from pg import PgError, Session  # noqa: E402
 
 SLACK = 32 << 10                      # kB over work_mem * hash_mem_multiplier
+LARGE_COPIES = 3                      # of a large value at one time
 DB = 'memory_%d' % os.getpid()
 OPTIONS = '-c jit=off -c client_min_messages=error -c synchronous_commit=off -c max_parallel_workers_per_gather=0'
 passed = failed = 0
@@ -204,6 +206,70 @@ def cancels(home, shape, times, limit=3):
     s.close()
 
 
+def large_values(home, mb):
+    """
+    Values of so many MB: new, replayed, not carried, replaced, gone, back. Staging is the log, so every call sees
+    all of it; what is stored is compared with what SQL makes of the log.
+    """
+    s = Session(DB, OPTIONS + " -c work_mem=4MB")
+    s.run('DROP TABLE IF EXISTS big, big_tombstones, big_log CASCADE')
+    s.run('CREATE UNLOGGED TABLE big (id int PRIMARY KEY, n int, body text%s)' % (', deleted boolean' if home == 'row' else ''))
+    s.run('ALTER TABLE big ALTER body SET STORAGE EXTERNAL')
+    s.run('CREATE UNLOGGED TABLE big_log (op text, id int, n int, body text, same text[], source_position cdc_position, sum text)')
+    s.run('ALTER TABLE big_log ALTER body SET STORAGE EXTERNAL')
+    s.run("SELECT cdc_attach('big', 'big_log', unchanged_column => 'same', except_columns => '{sum}', tombstones => '%s')"
+          % ('row' if home == 'row' else 'table'))
+    chunks = ("SELECT count(*) || ':' || coalesce(sum(hashtextextended(concat_ws(' ', chunk_id, chunk_seq, ctid, xmin), 0)), 0) FROM %s"
+              % s.value("SELECT reltoastrelid::regclass FROM pg_class WHERE oid = 'big'::regclass"))
+    # of each key the last event and, for what that does not carry, the last one before it that does
+    wrong = """
+        WITH last_word AS (SELECT DISTINCT ON (id) * FROM big_log ORDER BY id, source_position DESC),
+        want AS (SELECT id, n, source_position, (SELECT sum FROM big_log b WHERE b.id = l.id AND sum IS NOT NULL
+            ORDER BY source_position DESC LIMIT 1) FROM last_word l WHERE op <> 'd'),
+        got AS (SELECT id, n, source_position, md5(body) FROM big %s)
+        SELECT (SELECT count(*) FROM (TABLE want EXCEPT ALL TABLE got) m) + (SELECT count(*) FROM (TABLE got EXCEPT ALL TABLE want) x)
+            + (SELECT count(*) FROM last_word WHERE op = 'd') - (SELECT count(*) FROM %s)""" % (
+        ('WHERE NOT deleted', 'big WHERE deleted') if home == 'row' else ('', 'big_tombstones'))
+    body = "repeat('%%s23456789abcdef', %d)" % (mb << 16)
+    steps = [
+        ('new', "('c', 1, 1, %s, NULL, '1'), ('c', 2, 1, %s, NULL, '1')" % (body % 'a', body % 'b'), ['inserted'], True),
+        ('replayed', None, [], False),
+        ('not carried', "('u', 1, 2, NULL, '{body}', '2'), ('u', 2, 2, '__debezium_unavailable_value', NULL, '2')",
+         ['updated'], False),
+        ('replayed', None, [], False),
+        ('replaced', "('u', 1, 3, %s, NULL, '3')" % (body % 'c'), ['updated'], True),
+        ('gone', "('d', 1, NULL, NULL, NULL, '4')", ['deleted'], home == 'side'),
+        ('back', "('u', 1, 5, %s, NULL, '5')" % (body % 'd'), ['inserted'], True),
+    ]
+    problems, worst = [], 0
+    for name, events, writes, moves in steps:
+        if events:
+            s.run('INSERT INTO big_log SELECT op, id, n::int, body::text, same::text[], p::cdc_position, '
+                  'CASE WHEN length(body) > 1000 THEN md5(body) END FROM (VALUES %s) v(op, id, n, body, same, p)' % events)
+        before = s.value(chunks)
+        watch = Watch(s.pid)
+        s.run('BEGIN')
+        row = s.run("SELECT inserted, updated, deleted FROM cdc_apply('big')")[0]
+        assigned = s.value('SELECT pg_current_xact_id_if_assigned()')
+        s.run('COMMIT')
+        worst = max(worst, watch.stop())
+        got = [w for w, c in zip(('inserted', 'updated', 'deleted'), row) if c != '0']
+        if got != writes:
+            problems.append('%s: %s' % (name, row))
+        if not events and assigned is not None:
+            problems.append('%s: takes a transaction id' % name)
+        if (s.value(chunks) != before) != moves:
+            problems.append('%s: chunks are%s written' % (name, ' not' if moves else ''))
+        if s.value(wrong) != '0':
+            problems.append('%s: not as SQL works it out' % name)
+    s.run('DROP TABLE big, big_log CASCADE')
+    s.close()
+    bound = LARGE_COPIES * mb << 10
+    verdict(not problems, 'values of %d MB, %s home: new, replayed, not carried, replaced, gone, back%s' % (
+        mb, home, ''.join('\n      ' + p for p in problems)))
+    verdict(worst <= bound, 'values of %d MB, %s home: %.1f MB of %.1f' % (mb, home, worst / 1024, bound / 1024))
+
+
 def many_calls(home, calls):
     """Calls in one session: applied, replayed, and refused."""
     s = Session(DB, OPTIONS)
@@ -267,6 +333,7 @@ def main():
             batch('moves', 'moves', n(150000), n(50000), 1, ['row', 'side'])
             cancels('side', 'moves', 6)
         for home in ('row', 'side'):
+            large_values(home, 100)
             many_calls(home, 1000)
     finally:
         s = Session('postgres')

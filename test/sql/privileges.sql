@@ -236,6 +236,31 @@ CREATE VIEW full_log AS TABLE item_log;
 SELECT expect('as plain SQL has it, ' || h, differs('full', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
 
 --
+-- Nothing is read before: a staging that counts its readers
+--
+CREATE SEQUENCE privileges_landing.readers;
+CREATE FUNCTION privileges_landing.count_reader() RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$ BEGIN RETURN nextval('privileges_landing.readers') > 0; END $$;
+CREATE VIEW privileges_landing.counting AS SELECT * FROM privileges_landing.event WHERE privileges_landing.count_reader();
+GRANT SELECT ON privileges_landing.counting TO regress_cdc_loader;
+TRUNCATE privileges_landing.event;
+INSERT INTO privileges_landing.event VALUES ('u', 500, 'counted', '6/1'), ('d', 1, NULL, '6/1');
+CREATE FUNCTION reads_nothing(h text, p text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	was bigint; got text; before text := tuples_of('privileges_dwh.item_' || h) || tuples_of('privileges_dwh.item_table_tombstones');
+BEGIN
+	GRANT SELECT, INSERT, UPDATE, DELETE ON privileges_dwh.item_row, privileges_dwh.item_table TO regress_cdc_loader;
+	EXECUTE format('REVOKE %s ON privileges_dwh.item_%s FROM regress_cdc_loader', p, h);
+	SELECT last_value INTO was FROM privileges_landing.readers;
+	got := as_role('regress_cdc_loader', format('SELECT counts(r) FROM cdc_apply(''privileges_dwh.item_%s'', ''privileges_landing.counting'') r', h));
+	RETURN concat_ws(', ', got, (SELECT format('%s readers', last_value - was) FROM privileges_landing.readers),
+		CASE WHEN before = tuples_of('privileges_dwh.item_' || h) || tuples_of('privileges_dwh.item_table_tombstones') THEN 'nothing changed' END);
+END $$;
+SELECT expect(format('%s home, without %s', h, p), reads_nothing(h, p), '42501, 0 readers, nothing changed') FROM unnest('{row,table}'::text[]) h, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p WHERE h = 'table' OR p <> 'DELETE';
+SELECT expect('with all of them', reads_nothing(h, 'TRUNCATE') ~ '^inserted=1 deleted=1, \d readers$' || '', 'true') FROM unnest('{row,table}'::text[]) h;
+INSERT INTO item_log TABLE privileges_landing.event;
+SELECT expect('as plain SQL has it, ' || h, differs('item', h, 'id', 'v'), NULL) FROM unnest('{row,table}'::text[]) h;
+
+--
 -- What only owners may do, whatever was granted
 --
 GRANT ALL ON ALL TABLES IN SCHEMA privileges_dwh, privileges_landing TO regress_cdc_loader, regress_cdc_all_data;

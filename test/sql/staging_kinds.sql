@@ -136,6 +136,15 @@ BEGIN
 END $$;
 CREATE VIEW to_quick AS TABLE quick;
 SELECT consumed(s) FROM unnest('{to_quick,passing,parts,heirs,typed}'::text[]) s;
+-- over there too: rows of another table, whole or as a partition
+CREATE TABLE whole AS TABLE plain;
+SELECT consumed('mixed');
+TRUNCATE plain;
+INSERT INTO plain TABLE whole;
+SELECT consumed('remote');
+SELECT expect('gone over there', rows_of('plain'), 'none');
+INSERT INTO plain TABLE whole;
+REFRESH MATERIALIZED VIEW stored;
 SELECT apply_refused(s, 'item_row', s, 'consume => ''delete''', '42809|55000', s, '', false) FROM unnest('{joined,stored}'::text[]) s;
 
 --
@@ -159,6 +168,17 @@ SELECT taken_from('raw JSON through a view', 'from_json');
 SELECT make('odd', 'CREATE TABLE %s (id an_id PRIMARY KEY, doc jsonb, j json, kind event_op, s short, arr int[], t text)', 'id int, doc text, j text, kind text, s text, arr text, t jsonb');
 INSERT INTO odd_log SELECT op, k, format('{"b": %s,  "a": [1]}', n), format('{"x":  %s}', n), CASE n % 2 WHEN 0 THEN 'u' ELSE 'd' END, 's' || n, format('{%s, %s}', n, k), to_jsonb('q' || n), pos FROM happens;
 SELECT converges('text becomes JSON, enum, domain, array; JSON becomes text', 'odd', 'id', 'doc::jsonb; j; kind; s; arr::int[]; t');
+-- every such type from every other that can hold it
+CREATE TYPE event_op_2 AS ENUM ('d', 'u', 'x');
+CREATE DOMAIN doc AS jsonb CHECK (VALUE <> '"no"');
+CREATE DOMAIN word AS text COLLATE "C";
+CREATE DOMAIN an_op AS event_op;
+SELECT make('cross', 'CREATE TABLE %s (id word PRIMARY KEY, j1 jsonb, j2 json, j3 text, j4 doc, e1 text, e2 event_op_2, e3 an_op, e4 event_op, n1 numeric(10, 2), n2 int, n3 text, b boolean, ts timestamptz, arr text[])',
+	'id an_id, j1 json, j2 jsonb, j3 json, j4 text, e1 event_op, e2 event_op, e3 event_op_2, e4 an_op, n1 short, n2 jsonb, n3 an_id, b word, ts timestamp, arr event_op[]');
+INSERT INTO cross_log SELECT op, k, j::json, j::jsonb, j::json, j, e::event_op, e::event_op, e::event_op_2, e::an_op, n || '.5', to_jsonb(n), n, CASE n % 2 WHEN 0 THEN 'yes' ELSE 'f' END,
+	timestamp '2024-03-31 00:30' + n * interval '1 hour', ARRAY[e, NULL]::event_op[], pos
+FROM (SELECT *, format('{"b": %s,  "a": [null]}', n) AS j, CASE n % 3 WHEN 0 THEN 'u' WHEN 1 THEN 'd' END AS e FROM happens) h;
+SELECT converges('JSON, enum, domain and array, each from another', 'cross', 'id', 'j1::jsonb; j2::jsonb; j3; j4::jsonb; e1; e2; e3; e4; n1::numeric(10,2); n2; n3; b::boolean; ts::timestamptz; arr');
 CREATE FUNCTION odd_refuses(what text, change text, state text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
@@ -280,6 +300,13 @@ CREATE POLICY late ON item_log AS RESTRICTIVE FOR SELECT USING (n > 20);
 SELECT item_is('two policies', 'id % 3 = 0 AND n > 20');
 SELECT item_is('a role that passes by', 'true', 'regress_cdc_bypass');
 SELECT item_is('the owner', 'true', current_user);
+-- who switched it off is told so by the server, and nothing is read
+BEGIN;
+CREATE TABLE item_before AS SELECT * FROM item_table;
+SET LOCAL row_security = off;
+SELECT expect('switched off, ' || t, as_role('regress_cdc_tenant', format('SELECT events FROM cdc_apply(%L, ''item_log'')', t)), '42501') FROM unnest('{item_row,item_table}'::text[]) t;
+SELECT expect('nothing came of it', rows_of('item_table'), rows_of('item_before'));
+ROLLBACK;
 CREATE VIEW window_on_log WITH (security_invoker) AS TABLE item_log;
 GRANT SELECT ON window_on_log TO regress_cdc_tenant;
 SELECT expect('through an invoker''s view', as_role('regress_cdc_tenant', 'SELECT events FROM cdc_apply(''item_row'', ''window_on_log'')'), (SELECT count(*)::text FROM whole_log WHERE id % 3 = 0 AND n > 20));
@@ -287,15 +314,31 @@ SELECT expect('through an invoker''s view', as_role('regress_cdc_tenant', 'SELEC
 CREATE POLICY del ON item_log FOR DELETE USING (n > 60);
 SELECT expect('what may be deleted is read', as_role('regress_cdc_tenant', 'SELECT events FROM cdc_apply(''item_row'', ''item_log'', consume => ''delete'')'), (SELECT count(*)::text FROM whole_log WHERE id % 3 = 0 AND n > 60));
 SELECT expect('and gone, no other', count(*)::text, (SELECT count(*)::text FROM whole_log WHERE NOT (id % 3 = 0 AND n > 60))) FROM item_log;
--- on the target it is refused, in both homes, whatever is in staging
+-- on the target it is refused, in both homes, whatever is in staging; and
+-- nothing changes
 ALTER TABLE item_row ENABLE ROW LEVEL SECURITY;
 ALTER TABLE item_table ENABLE ROW LEVEL SECURITY;
 CREATE POLICY everything ON item_row USING (true);
 CREATE POLICY everything ON item_table USING (true);
 CREATE TABLE nothing (LIKE item_log);
 GRANT SELECT ON nothing TO regress_cdc_tenant;
+CREATE TABLE item_before AS SELECT tuples_of('item_row') AS in_row, tuples_of('item_table') AS in_table, tuples_of('item_table_tombstones') AS tombstones;
 SELECT expect(t || ' from ' || s, as_role('regress_cdc_tenant', format('SELECT events FROM cdc_apply(%L, %L)', t, s)), '0A000') FROM unnest('{item_row,item_table}'::text[]) t, unnest('{item_log,nothing}'::text[]) s;
+-- also where the session wants no policies, or the owner asked for them himself
+SET row_security = off;
+SELECT expect('switched off, ' || t, as_role('regress_cdc_tenant', format('SELECT events FROM cdc_apply(%L, ''nothing'')', t)), '0A000') FROM unnest('{item_row,item_table}'::text[]) t;
+RESET row_security;
+CREATE ROLE regress_cdc_landlord;
+GRANT USAGE ON SCHEMA staging_kinds TO regress_cdc_landlord;
+GRANT SELECT ON nothing TO regress_cdc_landlord;
+ALTER TABLE item_row OWNER TO regress_cdc_landlord;
+ALTER TABLE item_table OWNER TO regress_cdc_landlord;
+SELECT expect('not for the owner, ' || t, as_role('regress_cdc_landlord', format('SELECT events FROM cdc_apply(%L, ''nothing'')', t)), '0') FROM unnest('{item_row,item_table}'::text[]) t;
+ALTER TABLE item_row FORCE ROW LEVEL SECURITY;
+ALTER TABLE item_table FORCE ROW LEVEL SECURITY;
+SELECT expect('unless it is forced, ' || t, as_role('regress_cdc_landlord', format('SELECT events FROM cdc_apply(%L, ''nothing'')', t)), '0A000') FROM unnest('{item_row,item_table}'::text[]) t;
+SELECT expect('nothing changed', ROW(tuples_of('item_row'), tuples_of('item_table'), tuples_of('item_table_tombstones'))::text, item_before::text) FROM item_before;
 SELECT expect('not for who passes by, ' || t, as_role('regress_cdc_bypass', format('SELECT events > 0 FROM cdc_apply(%L, ''item_log'')', t)), 'true') FROM unnest('{item_row,item_table}'::text[]) t;
 
 DROP SCHEMA staging_kinds, staging_kinds_2 CASCADE;
-DROP ROLE regress_cdc_tenant, regress_cdc_bypass;
+DROP ROLE regress_cdc_tenant, regress_cdc_bypass, regress_cdc_landlord;
