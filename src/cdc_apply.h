@@ -229,6 +229,7 @@ typedef struct CdcKey
 	int32		typmod;
 	int16		typlen;
 	bool		typbyval;
+	bool		notnull;
 	Oid			collation;		/* of the index column */
 	FmgrInfo	equal;
 	Oid			equal_proc;
@@ -245,8 +246,7 @@ typedef struct CdcLeaf
 	ResultRelInfo *rri;
 	Relation	index;
 	List	   *arbiters;		/* the key index's OID */
-	IndexScanDesc scan;			/* under the call's snapshot */
-	ScanKey		keys;
+	struct CdcProbe *probe;
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
 	TupleTableSlot *stored;		/* the row found */
 	TupleTableSlot *fresh;		/* the row to write */
@@ -305,6 +305,14 @@ typedef struct CdcStored
 	bool		tombstone;		/* the side table has one */
 } CdcStored;
 
+/* How a key is looked up. */
+typedef enum CdcFind
+{
+	CDC_FIND_ANY,
+	CDC_FIND_IN_ORDER,			/* in the order of the key index since the last rewind */
+	CDC_FIND_AGAIN				/* at a snapshot of this moment */
+} CdcFind;
+
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
@@ -318,10 +326,9 @@ extern void cdc_target_open(CdcTarget *target, bool dry_run);
 extern void cdc_target_renew(CdcTarget *target);
 extern void cdc_target_end(CdcTarget *target);
 extern CdcLeaf *cdc_target_leaf(CdcTarget *target, const Datum *keys, const bool *isnull);
+extern void cdc_target_rewind(CdcTarget *target);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
-							bool again, TupleTableSlot *slot, CdcStored *stored);
-extern bool cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan,
-							ScanKey keys, bool again, TupleTableSlot *slot);
+							CdcFind how, TupleTableSlot *slot, CdcStored *stored);
 extern void cdc_home_check_visible(Relation heap, TupleTableSlot *slot);
 extern void cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot,
 								CdcStored *stored);
@@ -334,6 +341,19 @@ extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead
 									 Datum *values, bool *isnull);
 extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull);
 
+/* ---------- keys in an index (cdc_probe.c) ---------- */
+
+typedef struct CdcProbe CdcProbe;
+
+extern CdcProbe *cdc_probe_begin(CdcTarget *target, Relation heap, Relation index,
+								 const int *key_of);
+extern void cdc_probe_rewind(CdcProbe *probe);
+extern void cdc_probe_renew(CdcProbe *probe);
+extern void cdc_probe_end(CdcProbe *probe);
+extern bool cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *slot);
+extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys,
+							 TupleTableSlot *slot);
+
 /* in cdc_fence.c */
 extern bool cdc_target_has_positions(const CdcTarget *target);
 
@@ -342,7 +362,8 @@ extern bool cdc_target_has_positions(const CdcTarget *target);
 extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
 extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
-extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
+extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, CdcFind how, CdcPos *pos);
+extern void cdc_tombstones_rewind(CdcTarget *target);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
 extern bool cdc_tombstones_any(Oid relid);

@@ -286,7 +286,7 @@ cdc_guarded_state(CdcGuarded *g, TupleTableSlot *slot, CdcStored *stored)
 	}
 }
 
-/* Look a key up at the latest snapshot; 40001 as in cdc_home_lookup(). */
+/* Look a key up at the latest snapshot; 40001 as in cdc_probe_latest(). */
 static bool
 find_key(CdcGuarded *g, CdcKeyLookup *lookup, Relation rel, const Datum *keys)
 {
@@ -295,7 +295,7 @@ find_key(CdcGuarded *g, CdcKeyLookup *lookup, Relation rel, const Datum *keys)
 
 	for (int c = 0; c < g->described.nkeys; c++)
 		lookup->keys[c].sk_argument = keys[lookup->key_of[c]];
-	found = cdc_home_lookup(&g->described, rel, index, NULL, lookup->keys, true, lookup->slot);
+	found = cdc_probe_latest(rel, index, g->described.nkeys, lookup->keys, lookup->slot);
 	index_close(index, NoLock);
 	return found;
 }

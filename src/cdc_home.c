@@ -177,12 +177,8 @@ cdc_target_renew(CdcTarget *target)
 	hash_seq_init(&seq, target->leaves);
 	while ((entry = hash_seq_search(&seq)) != NULL)
 	{
-		CdcLeaf    *leaf = entry->leaf;
-
-		index_endscan(leaf->scan);
-		ExecClearTuple(leaf->stored);
-		leaf->scan = cdc_index_beginscan(leaf->rri->ri_RelationDesc, leaf->index, target->snapshot,
-										 target->nkeys);
+		ExecClearTuple(entry->leaf->stored);
+		cdc_probe_renew(entry->leaf->probe);
 	}
 	if (target->tombs != NULL)
 		cdc_tombstones_renew(target);
@@ -193,7 +189,7 @@ cdc_target_renew(CdcTarget *target)
 static void
 close_leaf(CdcLeaf *leaf)
 {
-	index_endscan(leaf->scan);
+	cdc_probe_end(leaf->probe);
 	index_close(leaf->index, NoLock);
 	ExecClearTuple(leaf->stored);
 	ExecClearTuple(leaf->other);
@@ -314,15 +310,7 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 	leaf->stored = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->fresh = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->other = table_slot_create(rel, &estate->es_tupleTable);
-	leaf->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
-	for (int i = 0; i < target->nkeys; i++)
-	{
-		CdcKey	   *key = &target->keys[i];
-
-		ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-							   key->collation, key->equal_proc, (Datum) 0);
-	}
-	leaf->scan = cdc_index_beginscan(rel, leaf->index, target->snapshot, target->nkeys);
+	leaf->probe = cdc_probe_begin(target, rel, leaf->index, NULL);
 	prepare_speculation(leaf);
 	return leaf;
 }
@@ -404,60 +392,6 @@ cdc_home_check_visible(Relation heap, TupleTableSlot *slot)
 		cdc_refuse_concurrent();
 }
 
-/* Look the key up at a snapshot of its own. */
-static bool
-find_at(CdcTarget *target, Relation heap, Relation index, ScanKey keys, Snapshot snapshot,
-		TupleTableSlot *slot)
-{
-	IndexScanDesc scan = cdc_index_beginscan(heap, index, snapshot, target->nkeys);
-	bool		found;
-
-	index_rescan(scan, keys, target->nkeys, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, slot);
-	index_endscan(scan);
-	return found;
-}
-
-/*
- * Find the row with these keys, by scan, which is under the call's snapshot;
- * again: at a snapshot of this moment instead, after somebody else was seen to
- * write the key.
- */
-bool
-cdc_home_lookup(CdcTarget *target, Relation heap, Relation index, IndexScanDesc scan, ScanKey keys,
-				bool again, TupleTableSlot *slot)
-{
-	bool		found;
-
-	if (again)
-	{
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-
-		found = find_at(target, heap, index, keys, snapshot, slot);
-		UnregisterSnapshot(snapshot);
-	}
-	else
-	{
-		/* the scan outlives the row: what it allocates on the way must too */
-		MemoryContext old = MemoryContextSwitchTo(target->estate->es_query_cxt);
-
-		index_rescan(scan, keys, target->nkeys, NULL, 0);
-		found = index_getnext_slot(scan, ForwardScanDirection, slot);
-		MemoryContextSwitchTo(old);
-	}
-	if (found)
-	{
-		cdc_home_check_visible(heap, slot);
-		return true;
-	}
-	/* gone, but the transaction's snapshot still shows it */
-	if (IsolationUsesXactSnapshot() &&
-		find_at(target, heap, index, keys, GetTransactionSnapshot(), slot))
-		cdc_refuse_concurrent();
-	ExecClearTuple(slot);
-	return false;
-}
-
 /* Position and state that the row in slot has by itself. */
 void
 cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcStored *stored)
@@ -480,22 +414,32 @@ cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcS
 	}
 }
 
+/* Keys come in order from here on, beginning with the first. */
+void
+cdc_target_rewind(CdcTarget *target)
+{
+	HASH_SEQ_STATUS seq;
+	LeafEntry  *entry;
+
+	hash_seq_init(&seq, target->leaves);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		cdc_probe_rewind(entry->leaf->probe);
+	if (target->tombs != NULL)
+		cdc_tombstones_rewind(target);
+}
+
 /*
  * Find what is stored for a key: its row in its leaf, into slot (leaf->stored
- * or another slot of the leaf's shape), and its tombstone.  again as in
- * cdc_home_lookup().
+ * or another slot of the leaf's shape), and its tombstone.
  */
 void
-cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
+cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, CdcFind how,
 				TupleTableSlot *slot, CdcStored *stored)
 {
 	CdcPos		dead;
 
-	for (int i = 0; i < target->nkeys; i++)
-		leaf->keys[i].sk_argument = keys[i];
 	stored->tombstone = false;
-	if (cdc_home_lookup(target, leaf->rri->ri_RelationDesc, leaf->index, leaf->scan, leaf->keys,
-						again, slot))
+	if (cdc_probe_find(leaf->probe, keys, how, slot))
 		cdc_home_read_state(target, leaf, slot, stored);
 	else
 	{
@@ -503,7 +447,7 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 		stored->pos.len = 0;
 		stored->slot = NULL;
 	}
-	if (target->tombs != NULL && cdc_tombstones_find(target, keys, again, &dead))
+	if (target->tombs != NULL && cdc_tombstones_find(target, keys, how, &dead))
 	{
 		/* a row at or below its tombstone, put there by hand, is dead */
 		stored->tombstone = true;

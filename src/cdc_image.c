@@ -74,7 +74,7 @@ before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stor
 	while (older != NULL && !newer_than(ev, older->pos, cdc_event_place_len(older)))
 		older = older->older;
 	*leaf = cdc_target_leaf(image->target, keys, NULL);
-	cdc_target_find(image->target, *leaf, keys, false, (*leaf)->other, stored);
+	cdc_target_find(image->target, *leaf, keys, CDC_FIND_ANY, (*leaf)->other, stored);
 	return older;
 }
 

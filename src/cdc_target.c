@@ -297,6 +297,7 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 	key->typmod = att->atttypmod;
 	key->typlen = att->attlen;
 	key->typbyval = att->attbyval;
+	key->notnull = att->attnotnull;
 	key->collation = index->rd_indcollation[i];
 	key->equal_proc = get_opcode(eq);
 	fmgr_info(key->equal_proc, &key->equal);

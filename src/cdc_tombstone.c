@@ -35,7 +35,7 @@ typedef struct CdcTombstones
 	ResultRelInfo *rri;			/* NULL for a dry run */
 	Relation	index;
 	IndexScanDesc scan;			/* under the call's snapshot */
-	ScanKey		keys;
+	CdcProbe   *probe;
 	int		   *key_of;			/* index column -> key */
 	AttrNumber *attno;			/* key -> column */
 	AttrNumber	pos_attno;
@@ -233,23 +233,16 @@ cdc_tombstones_open(CdcTarget *target)
 	tombs->time_attno = get_attnum(target->tombstones, "deleted_at");
 	tombs->attno = palloc(sizeof(AttrNumber) * target->nkeys);
 	tombs->key_of = palloc(sizeof(int) * target->nkeys);
-	tombs->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
 	for (int i = 0; i < target->nkeys; i++)
 	{
-		CdcKey	   *key = &target->keys[i];
-
-		tombs->attno[i] = get_attnum(target->tombstones, key->name);
+		tombs->attno[i] = get_attnum(target->tombstones, target->keys[i].name);
 		for (int c = 0; c < target->nkeys; c++)
 			if (tombs->index->rd_index->indkey.values[c] == tombs->attno[i])
-			{
 				tombs->key_of[c] = i;
-				ScanKeyEntryInitialize(&tombs->keys[c], 0, c + 1, BTEqualStrategyNumber, InvalidOid,
-									   key->collation, key->equal_proc, (Datum) 0);
-			}
 	}
 	tombs->stored = table_slot_create(tombs->rel, &estate->es_tupleTable);
 	tombs->fresh = table_slot_create(tombs->rel, &estate->es_tupleTable);
-	tombs->scan = cdc_index_beginscan(tombs->rel, tombs->index, target->snapshot, target->nkeys);
+	tombs->probe = cdc_probe_begin(target, tombs->rel, tombs->index, tombs->key_of);
 	target->tombs = tombs;
 }
 
@@ -259,10 +252,15 @@ cdc_tombstones_renew(CdcTarget *target)
 {
 	CdcTombstones *tombs = target->tombs;
 
-	index_endscan(tombs->scan);
 	ExecClearTuple(tombs->stored);
 	tombs->found = false;
-	tombs->scan = cdc_index_beginscan(tombs->rel, tombs->index, target->snapshot, target->nkeys);
+	cdc_probe_renew(tombs->probe);
+}
+
+void
+cdc_tombstones_rewind(CdcTarget *target)
+{
+	cdc_probe_rewind(target->tombs->probe);
 }
 
 /* Before the executor's own relations are closed. */
@@ -271,7 +269,7 @@ cdc_tombstones_close(CdcTarget *target)
 {
 	CdcTombstones *tombs = target->tombs;
 
-	index_endscan(tombs->scan);
+	cdc_probe_end(tombs->probe);
 	index_close(tombs->index, NoLock);
 	ExecClearTuple(tombs->stored);
 	if (tombs->rri == NULL)
@@ -281,28 +279,18 @@ cdc_tombstones_close(CdcTarget *target)
 
 /* ---------- one tombstone ---------- */
 
-static void
-set_keys(CdcTarget *target, const Datum *keys)
-{
-	for (int c = 0; c < target->nkeys; c++)
-		target->tombs->keys[c].sk_argument = keys[target->tombs->key_of[c]];
-}
-
 /*
- * Find the tombstone of a key, and its position; again as in
- * cdc_target_find().
+ * Find the tombstone of a key, and its position.
  */
 bool
-cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos)
+cdc_tombstones_find(CdcTarget *target, const Datum *keys, CdcFind how, CdcPos *pos)
 {
 	CdcTombstones *tombs = target->tombs;
 	struct varlena *v;
 	bool		isnull;
 	Datum		value;
 
-	set_keys(target, keys);
-	tombs->found = cdc_home_lookup(target, tombs->rel, tombs->index, tombs->scan, tombs->keys,
-								   again, tombs->stored);
+	tombs->found = cdc_probe_find(tombs->probe, keys, how, tombs->stored);
 	pos->len = 0;
 	if (!tombs->found)
 		return false;
@@ -317,15 +305,14 @@ cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *po
 
 /* A change by hand came between: look again, unless the snapshot is fixed. */
 static void
-look_again(CdcTarget *target)
+look_again(CdcTarget *target, const Datum *keys)
 {
 	CdcTombstones *tombs = target->tombs;
 
 	CHECK_FOR_INTERRUPTS();
 	if (IsolationUsesXactSnapshot())
 		cdc_refuse_concurrent();
-	tombs->found = cdc_home_lookup(target, tombs->rel, tombs->index, tombs->scan, tombs->keys,
-								   true, tombs->stored);
+	tombs->found = cdc_probe_find(tombs->probe, keys, CDC_FIND_AGAIN, tombs->stored);
 }
 
 static void
@@ -396,7 +383,7 @@ cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int l
 												  summarizing));
 			break;
 		}
-		look_again(target);
+		look_again(target, keys);
 	}
 	ExecClearTuple(tombs->fresh);
 }
@@ -412,7 +399,7 @@ cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
 	TM_FailureData failure;
 	CdcPos		pos;
 
-	(void) cdc_tombstones_find(target, keys, true, &pos);
+	(void) cdc_tombstones_find(target, keys, CDC_FIND_AGAIN, &pos);
 	while (tombs->found)
 	{
 		ItemPointerData tid = tombs->stored->tts_tid;
@@ -420,7 +407,7 @@ cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
 		if (cdc_table_tuple_delete(tombs->rel, &tid, target->estate->es_output_cid,
 								   target->estate->es_snapshot, &failure) == TM_Ok)
 			break;
-		look_again(target);
+		look_again(target, keys);
 	}
 }
 

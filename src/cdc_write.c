@@ -196,7 +196,7 @@ static void
 process_winner(CdcWriter *w, const CdcEvent *ev)
 {
 	CdcTarget  *target = w->target;
-	bool		again = false;
+	CdcFind		how = CDC_FIND_IN_ORDER;
 	bool		counted = (ev->flags & CDC_EVENT_MOVED_AWAY) == 0;
 	CdcOutcome	outcome;
 
@@ -217,13 +217,13 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 		CdcWritten		written = WRITTEN;
 
 		CHECK_FOR_INTERRUPTS();
-		cdc_target_find(target, leaf, w->keys, again, leaf->stored, &stored);
+		cdc_target_find(target, leaf, w->keys, how, leaf->stored, &stored);
 		v = judge(w, leaf, ev, &stored);
 		if (v.write)
 			written = write_winner(w, leaf, ev, &stored, v.outcome);
 		if (written == WRITE_AGAIN)
 		{
-			again = true;
+			how = CDC_FIND_AGAIN;
 			continue;
 		}
 		note_verdict(w, ev, &stored, &v);
@@ -245,6 +245,7 @@ write_pass(CdcWriter *w, bool deletes)
 	CdcEvent   *ev;
 
 	cdc_fold_rewind(w->fold);
+	cdc_target_rewind(w->target);
 	while ((ev = cdc_fold_next(w->fold)) != NULL)
 	{
 		if (cdc_event_kills(ev) != deletes)
