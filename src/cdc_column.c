@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -20,6 +21,8 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_collate.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
@@ -83,6 +86,54 @@ cdc_staging_check(Relation staging)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("staging \"%s\" cannot be read", cdc_relation_name(staging)),
 					 errdetail("Staging is a table, view, materialized view or foreign table.")));
+	}
+}
+
+void
+cdc_refuse_consume(const char *staging)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("rows of staging \"%s\" cannot be consumed", staging),
+			 errdetail("A rule replaces DELETE on it."),
+			 errhint("Drop the rule, or use consume => 'keep'.")));
+}
+
+/* The relation that a simple view stands over, or 0. */
+static Oid
+base_of_view(Relation view)
+{
+	List	   *from = get_view_query(view)->jointree->fromlist;
+	RangeTblEntry *rte;
+
+	if (list_length(from) != 1 || !IsA(linitial(from), RangeTblRef))
+		return InvalidOid;
+	rte = rt_fetch(((RangeTblRef *) linitial(from))->rtindex, get_view_query(view)->rtable);
+	return rte->rtekind == RTE_RELATION ? rte->relid : InvalidOid;
+}
+
+/*
+ * A rule in the place of DELETE, on staging or below a view, could return rows
+ * that nobody removes, or rows of something else.
+ */
+void
+cdc_staging_check_consume(Relation staging)
+{
+	Relation	rel = staging;
+	Oid			base;
+
+	for (;;)
+	{
+		for (int i = 0; rel->rd_rules != NULL && i < rel->rd_rules->numLocks; i++)
+			if (rel->rd_rules->rules[i]->event == CMD_DELETE &&
+				rel->rd_rules->rules[i]->isInstead)
+				cdc_refuse_consume(cdc_relation_name(staging));
+		base = rel->rd_rel->relkind == RELKIND_VIEW ? base_of_view(rel) : InvalidOid;
+		if (rel != staging)
+			relation_close(rel, NoLock);
+		rel = OidIsValid(base) ? try_relation_open(base, AccessShareLock) : NULL;
+		if (rel == NULL)
+			return;
 	}
 }
 

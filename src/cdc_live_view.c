@@ -95,7 +95,7 @@ add_new_columns(CdcAttach *a, ViewColumn *shown, int nshown, StringInfo list)
 
 /* WITH (..) as the view has it: replacing a view would reset its options. */
 static char *
-view_options(Oid view)
+view_options(Oid view, const char *name)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(view));
 	StringInfoData s;
@@ -104,7 +104,7 @@ view_options(Oid view)
 	ListCell   *lc;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", view);
+		cdc_refuse_meddling("live view", name);
 	initStringInfo(&s);
 	options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
 	if (!isnull)
@@ -205,7 +205,8 @@ refresh(CdcAttach *a, Oid view)
 	for (int i = 0; i < n; i++)
 		add_column(&list, shown[i].target_name);
 	if (add_new_columns(a, shown, n, &list))
-		cdc_ddl("CREATE OR REPLACE VIEW %s%s AS %s", name, view_options(view),
+		cdc_ddl("CREATE OR REPLACE VIEW %s%s AS %s", name,
+				view_options(view, name),
 				view_query(a, list.data));
 }
 
@@ -247,6 +248,8 @@ cdc_live_view_make(CdcAttach *a, Oid recorded)
 				a->rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ? "TEMPORARY " : "", quoted,
 				view_query(a, list.data));
 		view = get_relname_relid(name, schema);
+		if (!OidIsValid(view))
+			cdc_refuse_meddling("live view", name);
 		cdc_ddl("COMMENT ON VIEW %s IS %s", quoted,
 				quote_literal_cstr(psprintf("live rows of \"%s\", made by cdc_precedence",
 											a->target.name)));

@@ -146,7 +146,9 @@ cdc_position_to_columns(const CdcTarget *target, const uint8 *pos, int len, Datu
 	CdcPosition p;
 
 	if (!cdc_position_unpack(pos, len, &p))
-		elog(ERROR, "invalid position bytes");
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("stored value is not a cdc_position")));
 	if (p.kind != target->pos_kind)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
