@@ -142,7 +142,8 @@ check_family(CdcAttach *a)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" holds the tombstones of another target",
 						cdc_relation_name(a->rel)),
-				 errdetail("It is the side table of \"%s\".", get_rel_name(other))));
+				 errdetail("It is the side table of \"%s\".", get_rel_name(other)),
+				 errhint("Attach that table.")));
 }
 
 static void

@@ -263,7 +263,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					 errmsg("op column \"%s\" is of type %s",
 							NameStr(TupleDescAttr(desc, cols->op_attno - 1)->attname),
 							format_type_be(type)),
-					 errdetail("An op is a text, \"char\", enum or integer.")));
+					 errdetail("An op is a text, \"char\", enum or integer."),
+				 errhint("Cast the column in a view over staging.")));
 	}
 	if (cols->flag_attno != 0)
 	{
@@ -274,7 +275,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("delete flag column \"%s\" is of type %s", rule->delete_flag_column,
 							format_type_be(type)),
-					 errdetail("A delete flag is a boolean, or text or integer that means one.")));
+					 errdetail("A delete flag is a boolean, or text or integer that means one."),
+				 errhint("Cast the column in a view over staging.")));
 	}
 	if (rule->unchanged_column != NULL)
 	{
@@ -285,7 +287,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("unchanged column \"%s\" is of type %s", rule->unchanged_column,
 							format_type_be(type)),
-					 errdetail("A list of unchanged columns is text[], name[] or a jsonb array.")));
+					 errdetail("A list of unchanged columns is text[], name[] or a jsonb array."),
+				 errhint("Cast the column in a view over staging.")));
 	}
 }
 
@@ -306,7 +309,8 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("old_key_columns names %d columns, but the key of target \"%s\" has %d",
-						list_length(rule->old_key_columns), target->name, n)));
+						list_length(rule->old_key_columns), target->name, n),
+				 errhint("Name one column for each column of the key, in its order.")));
 	for (int i = 0; i < n; i++)
 	{
 		const char *name = target->keys[i].name;

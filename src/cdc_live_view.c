@@ -48,7 +48,8 @@ find_schema(CdcAttach *a, char **name)
 	if (rv->catalogname != NULL && strcmp(rv->catalogname, get_database_name(MyDatabaseId)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("live_view names another database: \"%s\"", cdc_clip(a->live_view))));
+				 errmsg("live_view names another database: \"%s\"", cdc_clip(a->live_view)),
+				 errhint("Use schema.view, or the name alone for the target's schema.")));
 	*name = rv->relname;
 	if (rv->schemaname == NULL)
 		return RelationGetNamespace(a->rel);
@@ -233,7 +234,8 @@ cdc_live_view_make(CdcAttach *a, Oid recorded)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_TABLE),
 					 errmsg("relation \"%s\" already exists", name),
-					 errdetail("It is not the live view of target \"%s\".", a->target.name)));
+					 errdetail("It is not the live view of target \"%s\".", a->target.name),
+					 errhint("Drop it, or use another name.")));
 	}
 	else if (!OidIsValid(view))
 		return InvalidOid;

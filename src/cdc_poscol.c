@@ -130,7 +130,8 @@ datum_from_part(Oid type, uint64 part)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("position part " UINT64_FORMAT " does not fit a column of type %s", part,
-						format_type_be(type))));
+						format_type_be(type)),
+				 errhint("Use a column of a wider type, or one cdc_position column.")));
 	if (type == INT8OID)
 		return Int64GetDatum((int64) part);
 	return type == INT4OID ? Int32GetDatum((int32) part) : Int16GetDatum((int16) part);

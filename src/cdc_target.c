@@ -78,7 +78,8 @@ cdc_target_check(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("target \"%s\" is a temporary table of another session",
-						cdc_relation_name(rel))));
+						cdc_relation_name(rel)),
+				 errdetail("What the other session keeps of it in memory cannot be seen.")));
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, false) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -6,7 +6,7 @@ in the expected outputs of the suites: the primary message next to its
 SQLSTATE, and each detail and hint.  What no output has must be in
 test/errors.allow with its reason.  Sentences that are put into a variable
 first are looked for as well.  An elog(ERROR) must be in the list too: it says
-why it cannot be reached.  docs/errors.md must name each SQLSTATE.
+why it cannot be reached.  docs/errors.md must have each SQLSTATE and WARNING.
 
     python3 test/errors.py [--list]
 Ends with "errors: N passed, N failed".
@@ -124,6 +124,30 @@ def messages():
                 yield short, line, "err" + option.group(1).lower(), option.group(2).replace("''", "'"), m.group(1), []
 
 
+# SQLSTATEs of the errcode macros that src uses
+CODES = {
+    "FEATURE_NOT_SUPPORTED": "0A000", "CARDINALITY_VIOLATION": "21000", "NUMERIC_VALUE_OUT_OF_RANGE": "22003",
+    "INVALID_PARAMETER_VALUE": "22023", "ARRAY_SUBSCRIPT_ERROR": "2202E", "INVALID_TEXT_REPRESENTATION": "22P02",
+    "INVALID_BINARY_REPRESENTATION": "22P03", "INTEGRITY_CONSTRAINT_VIOLATION": "23000", "NOT_NULL_VIOLATION": "23502",
+    "TRIGGERED_DATA_CHANGE_VIOLATION": "27000", "E_R_I_E_TRIGGER_PROTOCOL_VIOLATED": "39P01",
+    "E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED": "39P03", "T_R_SERIALIZATION_FAILURE": "40001", "DUPLICATE_COLUMN": "42701",
+    "UNDEFINED_COLUMN": "42703", "UNDEFINED_OBJECT": "42704", "DUPLICATE_OBJECT": "42710", "DATATYPE_MISMATCH": "42804",
+    "WRONG_OBJECT_TYPE": "42809", "GENERATED_ALWAYS": "428C9", "UNDEFINED_TABLE": "42P01", "DUPLICATE_TABLE": "42P07",
+    "INDETERMINATE_DATATYPE": "42P18", "OBJECT_NOT_IN_PREREQUISITE_STATE": "55000", "DATA_CORRUPTED": "XX001"}
+
+
+def documented():
+    """Codes and warnings of src that docs/errors.md lacks."""
+    docs = (ROOT / "docs/errors.md").read_text()
+    for name in sorted(glob.glob(str(ROOT / "src/*.[ch]"))):
+        for macro in sorted(set(re.findall(r"ERRCODE_(\w+)", Path(name).read_text()))):
+            if not re.search(r"^\|[^|]*\b%s\b" % CODES.get(macro, "unknown"), docs, re.M):
+                yield f"{Path(name).name}: docs/errors.md has no row for {macro} ({CODES.get(macro, 'not in CODES')})"
+    for name, line, kind, text, level, _ in messages():
+        if kind == "errmsg" and level == "WARNING" and max(PLACE.split(text), key=len).strip(' ":') not in docs:
+            yield f"{name}:{line}: docs/errors.md does not explain the warning: {text}"
+
+
 def allowed():
     """test/errors.allow: FILE, a tab, the text, a tab, why no output has it."""
     result = {}
@@ -145,7 +169,7 @@ def main():
         wanted = pattern(text)
         if kind == "errmsg" and level not in ("WARNING", "NOTICE", "LOG"):
             # as error_of() and refused() of the helpers and VERBOSITY verbose show it
-            wanted = r"\b[0-9A-Z]{5}(?::| \|) *" + wanted
+            wanted = r"\b(?!ERROR)[0-9A-Z]{5}(?::| \|) *" + wanted
         key = (name, text.replace("\n", "\\n").replace("\t", "\\t"))
         found = kind != "elog" and re.search(wanted, outputs)
         if found:
@@ -166,6 +190,9 @@ def main():
     for key in set(allow) - used:
         failed += 1
         print(f"test/errors.allow: no such text any more: {key}")
+    for gap in documented():
+        failed += 1
+        print(gap)
     if failed == 0 or "--list" in sys.argv:
         print(f"# {total} texts, {tested} in an expected output, {total - tested} not")
     print(f"errors: {total - failed} passed, {failed} failed")
