@@ -285,6 +285,7 @@ typedef struct CdcTarget
 	TransitionCaptureState *delete_capture;
 	bool		delete_fired;
 	struct CdcTombstones *tombs;	/* the side table while it is open */
+	Relation	held[3];		/* key index, side table and its index: see hold() */
 } CdcTarget;
 
 /* What the target holds for a key. */
@@ -402,6 +403,8 @@ typedef struct CdcColumns
 } CdcColumns;
 
 extern void cdc_staging_check(Relation staging);
+extern void cdc_staging_check_consume(Relation staging);
+pg_noreturn extern void cdc_refuse_consume(const char *staging);
 extern bool cdc_has_name(List *names, const char *name);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);

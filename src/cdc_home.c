@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
@@ -32,6 +33,7 @@
 
 #include "cdc_apply.h"
 #include "cdc_guard.h"
+#include "cdc_registry.h"
 
 typedef struct LeafEntry
 {
@@ -80,6 +82,20 @@ begin_captures(CdcTarget *target)
 }
 
 /*
+ * Keep open what is looked into after staging is read: code of the user that
+ * runs meanwhile cannot drop or alter it, as it cannot the target.
+ */
+static void
+hold(CdcTarget *target, Relation side)
+{
+	target->held[0] = index_open(target->index, AccessShareLock);
+	if (side == NULL)
+		return;
+	target->held[1] = side;
+	target->held[2] = index_open(cdc_tombstones_index(target, side), AccessShareLock);
+}
+
+/*
  * Check the caller's rights and set up the executor.  columns are those of
  * key, position, tombstone and events, offset as in range table entries.
  */
@@ -109,8 +125,7 @@ cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 		side = table_open(target->tombstones, lockmode);
 	}
 	cdc_init_range_table(estate, target->rel, side, lockmode, &rights, fired);
-	if (side != NULL)
-		table_close(side, NoLock);
+	hold(target, side);
 
 	target->rri = makeNode(ResultRelInfo);
 	ExecInitResultRelation(estate, target->rri, 1);
@@ -138,6 +153,8 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 	EState	   *estate = target->estate;
 	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 
+	/* dropping the extension drops columns, be they in use or not */
+	(void) cdc_extension_schema();
 	target->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(target->snapshot);
 	estate->es_snapshot = target->snapshot;
@@ -230,6 +247,9 @@ cdc_target_end(CdcTarget *target)
 		UnregisterSnapshot(target->snapshot);
 	}
 	FreeExecutorState(estate);
+	for (int i = 0; i < lengthof(target->held); i++)
+		if (target->held[i] != NULL)
+			relation_close(target->held[i], NoLock);
 }
 
 /* ---------- leaves ---------- */

@@ -48,6 +48,7 @@ void
 cdc_target_check(Relation rel)
 {
 	char		kind = rel->rd_rel->relkind;
+	Oid			extension;
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
@@ -59,8 +60,8 @@ cdc_target_check(Relation rel)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" is a system catalog", cdc_relation_name(rel))));
 	/* a registry that kept its own rule would change shape under itself */
-	if (getExtensionOfObject(RelationRelationId, RelationGetRelid(rel)) ==
-		get_extension_oid("cdc_precedence", true))
+	extension = getExtensionOfObject(RelationRelationId, RelationGetRelid(rel));
+	if (OidIsValid(extension) && extension == get_extension_oid("cdc_precedence", true))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" is a table of extension \"%s\"", cdc_relation_name(rel),
@@ -77,7 +78,8 @@ cdc_target_check(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("target \"%s\" is a temporary table of another session",
-						cdc_relation_name(rel))));
+						cdc_relation_name(rel)),
+				 errdetail("What the other session keeps of it in memory cannot be seen.")));
 	/* refused in these words even where row_security = off would refuse it in others */
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
@@ -163,8 +165,6 @@ index_flaw(Relation index)
 		return "The unique index is not valid.";
 	if (RelationGetIndexPredicate(index) != NIL)
 		return "The unique index is partial.";
-	if (RelationGetIndexExpressions(index) != NIL)
-		return "The unique index has expressions.";
 	return NULL;
 }
 
