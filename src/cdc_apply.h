@@ -235,7 +235,7 @@ typedef struct CdcLeaf
 	Oid			relid;
 	ResultRelInfo *rri;
 	Relation	index;
-	List	   *arbiters;		/* the key index's OID */
+	List	   *arbiters;		/* the key index and its equals */
 	IndexScanDesc scan;			/* under the call's snapshot */
 	ScanKey		keys;
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
@@ -540,7 +540,7 @@ extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const Cd
 										const CdcStored *stored);
 extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
 
-/* ---------- writing (cdc_write.c) ---------- */
+/* ---------- writing (cdc_write.c, cdc_row.c) ---------- */
 
 typedef struct CdcWriteResult
 {
@@ -549,6 +549,7 @@ typedef struct CdcWriteResult
 
 extern void cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
 							  CdcFold *fold, CdcWriteResult *result);
+extern List *cdc_row_arbiters(ResultRelInfo *rri, Relation key_index);
 
 /* ---------- reports (cdc_report.c) ---------- */
 

@@ -15,7 +15,6 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
-#include "catalog/index.h"
 #include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "executor/execPartition.h"
@@ -250,17 +249,6 @@ leaf_attnos(CdcTarget *target, ResultRelInfo *rri)
 	return attno;
 }
 
-static void
-prepare_speculation(CdcLeaf *leaf)
-{
-	ResultRelInfo *rri = leaf->rri;
-
-	for (int i = 0; i < rri->ri_NumIndices; i++)
-		if (RelationGetRelid(rri->ri_IndexRelationDescs[i]) == RelationGetRelid(leaf->index) &&
-			rri->ri_IndexRelationInfo[i]->ii_UniqueOps == NULL)
-			BuildSpeculativeIndexInfo(rri->ri_IndexRelationDescs[i], rri->ri_IndexRelationInfo[i]);
-}
-
 /* The leaf's index that is part of the target's key index, at any depth. */
 static Oid
 leaf_index(CdcTarget *target, Relation leaf)
@@ -307,7 +295,7 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 	leaf->rri = rri;
 	leaf->attno = leaf_attnos(target, rri);
 	leaf->index = index_open(index, AccessShareLock);
-	leaf->arbiters = list_make1_oid(index);
+	leaf->arbiters = cdc_row_arbiters(rri, leaf->index);
 	leaf->stored = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->fresh = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->other = table_slot_create(rel, &estate->es_tupleTable);
@@ -320,7 +308,6 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 							   key->collation, key->equal_proc, (Datum) 0);
 	}
 	leaf->scan = cdc_index_beginscan(rel, leaf->index, target->snapshot, target->nkeys);
-	prepare_speculation(leaf);
 	return leaf;
 }
 
