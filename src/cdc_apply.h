@@ -238,6 +238,7 @@ typedef struct CdcLeaf
 	List	   *arbiters;		/* the key index and its equals */
 	IndexScanDesc scan;			/* under the call's snapshot */
 	ScanKey		keys;
+	int		   *key_of;			/* index column -> key */
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
 	TupleTableSlot *stored;		/* the row found */
 	TupleTableSlot *fresh;		/* the row to write */
@@ -300,6 +301,7 @@ extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
+extern Oid	cdc_target_key_index(const CdcTarget *target, Relation rel);
 extern bool cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
@@ -327,7 +329,6 @@ extern bool cdc_target_has_positions(const CdcTarget *target);
 
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
-extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
 extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);

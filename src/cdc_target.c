@@ -297,6 +297,46 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 		get_opfamily_member(family, intype, intype, BTGreaterStrategyNumber) : lt;
 }
 
+/*
+ * The unique index over the target's key, with the operators and collations of
+ * the target's key index, that a partition or the side table has; 0 without
+ * one.  It is told by what it is: which index of a partition belongs to which
+ * of its parent changes hands during a REINDEX CONCURRENTLY.
+ */
+Oid
+cdc_target_key_index(const CdcTarget *target, Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	Oid			found = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+		bool		fits = index_flaw(index) == NULL && form->indnkeyatts == target->nkeys;
+
+		for (int i = 0; fits && i < target->nkeys; i++)
+		{
+			const CdcKey *key = &target->keys[i];
+			AttrNumber	attno = get_attnum(RelationGetRelid(rel), key->name);
+			bool		has = false;
+
+			for (int c = 0; c < target->nkeys; c++)
+				has |= form->indkey.values[c] == attno &&
+					index->rd_indcollation[c] == key->collation &&
+					get_opcode(get_opfamily_member(index->rd_opfamily[c], index->rd_opcintype[c],
+												   index->rd_opcintype[c],
+												   BTEqualStrategyNumber)) == key->equal_proc;
+			fits = has;
+		}
+		if (fits && !OidIsValid(found))
+			found = RelationGetRelid(index);
+		index_close(index, NoLock);
+	}
+	return found;
+}
+
 /* ---------- position and tombstone ---------- */
 
 void
