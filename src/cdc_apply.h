@@ -301,6 +301,7 @@ extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
+extern List *cdc_target_ancestors(Oid relid);
 extern Oid	cdc_target_key_index(const CdcTarget *target, Relation rel);
 extern bool cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);

@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
@@ -31,6 +33,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
@@ -84,6 +87,38 @@ cdc_target_check(Relation rel)
 				 errmsg("target \"%s\" has row-level security in force", cdc_relation_name(rel)),
 				 errdetail("Whether an event is newer cannot be told from rows that the policies hide."),
 				 errhint("Apply as a role that bypasses row-level security, such as the table's owner.")));
+}
+
+/*
+ * The partitioned tables that relid is a partition of, the nearest first.
+ * Unlike get_partition_ancestors() it knows those that relid, or one between,
+ * is being detached from: until that is done rows still come in through them.
+ */
+List *
+cdc_target_ancestors(Oid relid)
+{
+	Relation	inherits = table_open(InheritsRelationId, AccessShareLock);
+	List	   *ancestors = NIL;
+
+	while (OidIsValid(relid))
+	{
+		SysScanDesc scan;
+		ScanKeyData key;
+		HeapTuple	tuple;
+
+		ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(relid));
+		scan = systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+		tuple = systable_getnext(scan);
+		relid = HeapTupleIsValid(tuple) ?
+			((Form_pg_inherits) GETSTRUCT(tuple))->inhparent : InvalidOid;
+		systable_endscan(scan);
+		if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+			break;
+		ancestors = lappend_oid(ancestors, relid);
+	}
+	table_close(inherits, AccessShareLock);
+	return ancestors;
 }
 
 /*
