@@ -3,7 +3,7 @@
 
   vacuum  two appliers and a hand writer (under the guard) per target, in both
           homes and partitioned, at all isolation levels, with an eager and slow
-          autovacuum: it gets around to every table, more than once, and no task
+          autovacuum: it gets around to every table, and no task
           of it is cancelled.
   ddl     the same beside VACUUM FULL, CLUSTER, indexes built, rebuilt and
           dropped CONCURRENTLY, columns that come and go, partitions detached and
@@ -35,9 +35,9 @@ from pg import Lost, PgError, Session  # noqa: E402
 TARGETS = ['row', 'side', 'part']
 VACUUMED = ['t_row', 't_side', 't_side_tombstones', 't_part_0', 't_part_1', 't_part_tombstones']
 KEYS = 2000
-# a vacuum of a few hundred pages takes longer than deadlock_timeout
-EAGER = "autovacuum_vacuum_threshold = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 5, " \
-    "autovacuum_vacuum_cost_limit = 20"
+# a vacuum of fifty pages takes longer than deadlock_timeout
+EAGER = "autovacuum_vacuum_threshold = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 10, " \
+    "autovacuum_vacuum_cost_limit = 10"
 SETUP = """
 SET search_path = storm, public;
 SELECT setval('loaded', 1000);
@@ -232,7 +232,7 @@ def phase(name, options, seed, seconds, with_ddl):
             f.seek(at)
             cancelled = f.read().count('canceling autovacuum task')
         rose = {t: after[t] - before[t] for t in VACUUMED}
-        verdict(min(rose.values()) >= 2 and cancelled == 0, '%s: autovacuums done: %s; seen at work in %d of %d looks; %d cancelled' % (
+        verdict(min(rose.values()) >= 1 and cancelled == 0, '%s: autovacuums done: %s; seen at work in %d of %d looks; %d cancelled' % (
             name, ', '.join('%d of %s' % (n, t) for t, n in rose.items()), sum(x > 0 for x in seen), len(seen), cancelled))
     settled(s, name)
     s.close()
