@@ -235,9 +235,10 @@ typedef struct CdcLeaf
 	Oid			relid;
 	ResultRelInfo *rri;
 	Relation	index;
-	List	   *arbiters;		/* the key index's OID */
+	List	   *arbiters;		/* the key index and its equals */
 	IndexScanDesc scan;			/* under the call's snapshot */
 	ScanKey		keys;
+	int		   *key_of;			/* index column -> key */
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
 	TupleTableSlot *stored;		/* the row found */
 	TupleTableSlot *fresh;		/* the row to write */
@@ -302,6 +303,8 @@ extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
+extern List *cdc_target_ancestors(Oid relid);
+extern Oid	cdc_target_key_index(const CdcTarget *target, Relation rel);
 extern bool cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
@@ -331,7 +334,6 @@ extern bool cdc_target_has_positions(const CdcTarget *target);
 
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
-extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
 extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, bool again, CdcPos *pos);
@@ -546,7 +548,7 @@ extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const Cd
 										const CdcStored *stored);
 extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
 
-/* ---------- writing (cdc_write.c) ---------- */
+/* ---------- writing (cdc_write.c, cdc_row.c) ---------- */
 
 typedef struct CdcWriteResult
 {
@@ -555,6 +557,7 @@ typedef struct CdcWriteResult
 
 extern void cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
 							  CdcFold *fold, CdcWriteResult *result);
+extern List *cdc_row_arbiters(ResultRelInfo *rri, Relation key_index);
 
 /* ---------- reports (cdc_report.c) ---------- */
 

@@ -20,7 +20,6 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -131,21 +130,17 @@ cdc_guarded_read(CdcGuarded *g, const TriggerData *trigger)
 
 /* ---------- the key ---------- */
 
-/* The table's index that is the target's key index, or a part of it. */
+/* The table's index that is the target's key index, or does its work. */
 static Oid
 find_key_index(CdcGuarded *g, Relation rel)
 {
-	List	   *indexes;
-	ListCell   *lc;
+	Oid			index = g->described.index;
 
-	if (g->target == g->table)
-		return g->described.index;
-	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
-		if (get_rel_relispartition(lfirst_oid(lc)) &&
-			list_member_oid(get_partition_ancestors(lfirst_oid(lc)), g->described.index))
-			return lfirst_oid(lc);
-	elog(ERROR, "partition %u has no index for %u", g->table, g->described.index);
+	if (g->target != g->table)
+		index = cdc_target_key_index(&g->described, rel);
+	if (!OidIsValid(index))
+		elog(ERROR, "partition %u has no index for %u", g->table, g->described.index);
+	return index;
 }
 
 /* Columns of a table and its index are matched to the key by name. */
@@ -185,7 +180,7 @@ prepare_tombstones(CdcGuarded *g)
 
 	if (side == NULL)
 		cdc_refuse_lost_side_table(g->described.name);
-	prepare_lookup(g, &g->tombs, side, cdc_tombstones_index(&g->described, side));
+	prepare_lookup(g, &g->tombs, side, cdc_target_key_index(&g->described, side));
 	g->tombs_pos = find_column(side, "source_position");
 	table_close(side, NoLock);
 }

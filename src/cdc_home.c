@@ -16,8 +16,6 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
-#include "catalog/index.h"
-#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "executor/execPartition.h"
 #include "executor/nodeModifyTable.h"
@@ -273,33 +271,23 @@ leaf_attnos(CdcTarget *target, ResultRelInfo *rri)
 	return attno;
 }
 
+/* Scan keys for the leaf's index, whose columns may have another order. */
 static void
-prepare_speculation(CdcLeaf *leaf)
+make_scan_keys(CdcTarget *target, CdcLeaf *leaf)
 {
-	ResultRelInfo *rri = leaf->rri;
+	leaf->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
+	leaf->key_of = palloc0(sizeof(int) * target->nkeys);
+	for (int i = 0; i < target->nkeys; i++)
+		for (int c = 0; c < target->nkeys; c++)
+		{
+			CdcKey	   *key = &target->keys[i];
 
-	for (int i = 0; i < rri->ri_NumIndices; i++)
-		if (RelationGetRelid(rri->ri_IndexRelationDescs[i]) == RelationGetRelid(leaf->index) &&
-			rri->ri_IndexRelationInfo[i]->ii_UniqueOps == NULL)
-			BuildSpeculativeIndexInfo(rri->ri_IndexRelationDescs[i], rri->ri_IndexRelationInfo[i]);
-}
-
-/* The leaf's index that is part of the target's key index, at any depth. */
-static Oid
-leaf_index(CdcTarget *target, Relation leaf)
-{
-	List	   *indexes = RelationGetIndexList(leaf);
-	ListCell   *lc;
-
-	foreach(lc, indexes)
-	{
-		Oid			index = lfirst_oid(lc);
-
-		if (get_rel_relispartition(index) &&
-			list_member_oid(get_partition_ancestors(index), target->index))
-			return index;
-	}
-	elog(ERROR, "partition %u has no index for %u", RelationGetRelid(leaf), target->index);
+			if (leaf->index->rd_index->indkey.values[c] != leaf->attno[key->attno - 1])
+				continue;
+			leaf->key_of[c] = i;
+			ScanKeyEntryInitialize(&leaf->keys[c], 0, c + 1, BTEqualStrategyNumber, InvalidOid,
+								   key->collation, key->equal_proc, (Datum) 0);
+		}
 }
 
 static CdcLeaf *
@@ -323,27 +311,21 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 		if (!target->dry_run && OidIsValid(target->tombstones))
 			cdc_check_valid_result_rel(rri, CMD_DELETE);
 		cdc_guard_strip(rri);
-		index = leaf_index(target, rel);
+		index = cdc_target_key_index(target, rel);
+		if (!OidIsValid(index))
+			elog(ERROR, "partition %u has no index for %u", RelationGetRelid(rel), target->index);
 	}
 
 	leaf->relid = RelationGetRelid(rel);
 	leaf->rri = rri;
 	leaf->attno = leaf_attnos(target, rri);
 	leaf->index = index_open(index, AccessShareLock);
-	leaf->arbiters = list_make1_oid(index);
+	leaf->arbiters = cdc_row_arbiters(rri, leaf->index);
 	leaf->stored = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->fresh = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->other = table_slot_create(rel, &estate->es_tupleTable);
-	leaf->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
-	for (int i = 0; i < target->nkeys; i++)
-	{
-		CdcKey	   *key = &target->keys[i];
-
-		ScanKeyEntryInitialize(&leaf->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-							   key->collation, key->equal_proc, (Datum) 0);
-	}
+	make_scan_keys(target, leaf);
 	leaf->scan = cdc_index_beginscan(rel, leaf->index, target->snapshot, target->nkeys);
-	prepare_speculation(leaf);
 	return leaf;
 }
 
@@ -511,8 +493,8 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, bool again,
 {
 	CdcPos		dead;
 
-	for (int i = 0; i < target->nkeys; i++)
-		leaf->keys[i].sk_argument = keys[i];
+	for (int c = 0; c < target->nkeys; c++)
+		leaf->keys[c].sk_argument = keys[leaf->key_of[c]];
 	stored->tombstone = false;
 	if (cdc_home_lookup(target, leaf->rri->ri_RelationDesc, leaf->index, leaf->scan, leaf->keys,
 						again, slot))

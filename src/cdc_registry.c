@@ -293,7 +293,7 @@ cdc_registry_attached_ancestor(Oid relid)
 	if (!get_rel_relispartition(relid))
 		return InvalidOid;
 	table = open_table(rule_table, AccessShareLock);
-	foreach(lc, get_partition_ancestors(relid))
+	foreach(lc, cdc_target_ancestors(relid))
 		if (!OidIsValid(found) && is_attached(table, lfirst_oid(lc)))
 			found = lfirst_oid(lc);
 	table_close(table, AccessShareLock);
