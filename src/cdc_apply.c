@@ -67,9 +67,7 @@ open_relation(Oid relid, LOCKMODE lockmode)
 	Relation	rel = try_relation_open(relid, lockmode);
 
 	if (rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		cdc_refuse_no_relation(relid);
 	return rel;
 }
 
@@ -194,6 +192,8 @@ open_staging(CdcApply *apply)
 	apply->staging_rel = open_relation(apply->rule.staging,
 									   consume ? RowExclusiveLock : AccessShareLock);
 	cdc_staging_check(apply->staging_rel);
+	if (apply->rule.consume == CDC_CONSUME_DELETE)
+		cdc_staging_check_consume(apply->staging_rel);
 	localize_expressions(apply);
 	check_lineage(apply, cdc_relation_name(apply->target_rel));
 }

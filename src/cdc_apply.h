@@ -232,6 +232,7 @@ typedef struct CdcKey
 	bool		notnull;
 	Oid			collation;		/* of the index column */
 	FmgrInfo	equal;
+	Oid			family;			/* operator family of the index column */
 	Oid			equal_proc;
 	Oid			sort_op;		/* that brings keys into the index's order */
 	CdcKeyImage image;			/* when equal is equal bytes: where they are */
@@ -245,7 +246,7 @@ typedef struct CdcLeaf
 	Oid			relid;
 	ResultRelInfo *rri;
 	Relation	index;
-	List	   *arbiters;		/* the key index's OID */
+	List	   *arbiters;		/* the key index and its equals */
 	struct CdcProbe *probe;
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
 	TupleTableSlot *stored;		/* the row found */
@@ -294,6 +295,7 @@ typedef struct CdcTarget
 	TransitionCaptureState *delete_capture;
 	bool		delete_fired;
 	struct CdcTombstones *tombs;	/* the side table while it is open */
+	Relation	held[3];		/* key index, side table and its index: see hold() */
 } CdcTarget;
 
 /* What the target holds for a key. */
@@ -318,6 +320,8 @@ extern void cdc_target_check(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
+extern List *cdc_target_ancestors(Oid relid);
+extern Oid	cdc_target_key_index(const CdcTarget *target, Relation rel);
 extern bool cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno);
 extern void cdc_target_describe_key(CdcTarget *target, Relation rel, List *key_columns);
 extern void cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule);
@@ -359,7 +363,6 @@ extern bool cdc_target_has_positions(const CdcTarget *target);
 
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
-extern Oid	cdc_tombstones_index(const CdcTarget *target, Relation side);
 extern void cdc_tombstones_check(const CdcTarget *target);
 extern void cdc_tombstones_open(CdcTarget *target);
 extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, CdcFind how, CdcPos *pos);
@@ -439,6 +442,8 @@ typedef struct CdcColumns
 } CdcColumns;
 
 extern void cdc_staging_check(Relation staging);
+extern void cdc_staging_check_consume(Relation staging);
+pg_noreturn extern void cdc_refuse_consume(const char *staging);
 extern bool cdc_has_name(List *names, const char *name);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
@@ -595,7 +600,7 @@ extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const Cd
 										const CdcStored *stored);
 extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
 
-/* ---------- writing (cdc_write.c) ---------- */
+/* ---------- writing (cdc_write.c, cdc_row.c) ---------- */
 
 typedef struct CdcWriteResult
 {
@@ -604,6 +609,7 @@ typedef struct CdcWriteResult
 
 extern void cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
 							  CdcFold *fold, CdcWriteResult *result);
+extern List *cdc_row_arbiters(ResultRelInfo *rri, Relation key_index);
 
 /* ---------- reports (cdc_report.c) ---------- */
 

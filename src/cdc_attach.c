@@ -110,9 +110,7 @@ cdc_attach_open(Oid relid, LOCKMODE lockmode)
 	Relation	rel = try_relation_open(relid, lockmode);
 
 	if (rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		cdc_refuse_no_relation(relid);
 	cdc_check_owner(rel);
 	return rel;
 }
@@ -144,7 +142,8 @@ check_family(CdcAttach *a)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" holds the tombstones of another target",
 						cdc_relation_name(a->rel)),
-				 errdetail("It is the side table of \"%s\".", get_rel_name(other))));
+				 errdetail("It is the side table of \"%s\".", get_rel_name(other)),
+				 errhint("Attach that table.")));
 }
 
 static void
@@ -306,9 +305,7 @@ open_staging(CdcAttach *a)
 	{
 		if (a->given.isnull[CDC_ARG_STAGING])
 			return;
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", a->rule.staging)));
+		cdc_refuse_no_relation(a->rule.staging);
 	}
 	cdc_staging_check(a->staging);
 	if (!a->side && !a->reg.rule.exists && a->given.isnull[CDC_ARG_TOMBSTONE_COLUMN])

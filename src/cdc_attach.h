@@ -53,6 +53,8 @@ extern Relation cdc_attach_open(Oid relid, LOCKMODE lockmode);
 /* in cdc_attach_ddl.c */
 extern void cdc_ddl(const char *format,...) pg_attribute_printf(1, 2);
 extern char *cdc_quoted_relation(Oid relid);
+extern bool cdc_lock_if_there(Oid relid, LOCKMODE lockmode);
+pg_noreturn extern void cdc_refuse_meddling(const char *what, const char *name);
 extern void cdc_give_to(Oid relid, Oid owner);
 extern void cdc_attach_plan_columns(CdcAttach *a);
 extern void cdc_attach_add_columns(CdcAttach *a);

@@ -20,6 +20,7 @@
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -70,8 +71,22 @@ cdc_ddl(const char *format,...)
 char *
 cdc_quoted_relation(Oid relid)
 {
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-									  get_rel_name(relid));
+	char	   *name = get_rel_name(relid);
+
+	if (name == NULL)
+		cdc_refuse_no_relation(relid);
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
+}
+
+/* Lock a relation that may be gone by the time; false when it is. */
+bool
+cdc_lock_if_there(Oid relid, LOCKMODE lockmode)
+{
+	LockRelationOid(relid, lockmode);
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return true;
+	UnlockRelationOid(relid, lockmode);
+	return false;
 }
 
 /* Whose relation it is; 0 when there is none. */
@@ -86,6 +101,16 @@ cdc_owner_of(Oid relid)
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	return owner;
+}
+
+/* What was made just now is not there: only an event trigger can do that. */
+void
+cdc_refuse_meddling(const char *what, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("%s \"%s\" was dropped or renamed while it was made", what, name),
+			 errhint("Look for an event trigger that does it.")));
 }
 
 /* Give a table or view to a role, if it belongs to another one. */
@@ -325,7 +350,7 @@ cdc_attach_create_side_table(CdcAttach *a)
 			persistence == RELPERSISTENCE_TEMP ? "TEMPORARY " : "", table, columns.data);
 	relid = get_relname_relid(name, schema);
 	if (!OidIsValid(relid))
-		elog(ERROR, "could not find the table \"%s\" just created", name);
+		cdc_refuse_meddling("side table", name);
 
 	index_name = ChooseRelationName(name, NULL, "key", schema, false);
 	cdc_ddl("CREATE UNIQUE INDEX %s ON %s (%s)", quote_identifier(index_name), table, index.data);

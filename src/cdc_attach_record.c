@@ -57,7 +57,8 @@ check_kind(CdcAttach *a)
 				 errmsg("as_of %s does not fit the position columns of target \"%s\"",
 						cdc_pos_text(a->as_of.bytes, a->as_of.len), target->name),
 				 errdetail("The columns hold %s positions.",
-						   target->pos_kind == CDC_POSITION_LSN ? "LSN-headed" : "number-headed")));
+						   target->pos_kind == CDC_POSITION_LSN ? "LSN-headed" : "number-headed"),
+				 errhint("Give a position of the target's log.")));
 	cdc_registry_check_kind(&a->reg, &a->as_of, target->name);
 }
 

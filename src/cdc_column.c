@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -21,6 +22,8 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_collate.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -88,6 +91,54 @@ cdc_staging_check(Relation staging)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("staging \"%s\" cannot be read", cdc_relation_name(staging)),
 					 errdetail("Staging is a table, view, materialized view or foreign table.")));
+	}
+}
+
+void
+cdc_refuse_consume(const char *staging)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("rows of staging \"%s\" cannot be consumed", staging),
+			 errdetail("A rule replaces DELETE on it."),
+			 errhint("Drop the rule, or use consume => 'keep'.")));
+}
+
+/* The relation that a simple view stands over, or 0. */
+static Oid
+base_of_view(Relation view)
+{
+	List	   *from = get_view_query(view)->jointree->fromlist;
+	RangeTblEntry *rte;
+
+	if (list_length(from) != 1 || !IsA(linitial(from), RangeTblRef))
+		return InvalidOid;
+	rte = rt_fetch(((RangeTblRef *) linitial(from))->rtindex, get_view_query(view)->rtable);
+	return rte->rtekind == RTE_RELATION ? rte->relid : InvalidOid;
+}
+
+/*
+ * A rule in the place of DELETE, on staging or below a view, could return rows
+ * that nobody removes, or rows of something else.
+ */
+void
+cdc_staging_check_consume(Relation staging)
+{
+	Relation	rel = staging;
+	Oid			base;
+
+	for (;;)
+	{
+		for (int i = 0; rel->rd_rules != NULL && i < rel->rd_rules->numLocks; i++)
+			if (rel->rd_rules->rules[i]->event == CMD_DELETE &&
+				rel->rd_rules->rules[i]->isInstead)
+				cdc_refuse_consume(cdc_relation_name(staging));
+		base = rel->rd_rel->relkind == RELKIND_VIEW ? base_of_view(rel) : InvalidOid;
+		if (rel != staging)
+			relation_close(rel, NoLock);
+		rel = OidIsValid(base) ? try_relation_open(base, AccessShareLock) : NULL;
+		if (rel == NULL)
+			return;
 	}
 }
 
@@ -218,7 +269,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					 errmsg("op column \"%s\" is of type %s",
 							NameStr(TupleDescAttr(desc, cols->op_attno - 1)->attname),
 							format_type_be(type)),
-					 errdetail("An op is a text, \"char\", enum or integer.")));
+					 errdetail("An op is a text, \"char\", enum or integer."),
+				 errhint("Cast the column in a view over staging.")));
 	}
 	if (cols->flag_attno != 0)
 	{
@@ -229,7 +281,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("delete flag column \"%s\" is of type %s", rule->delete_flag_column,
 							format_type_be(type)),
-					 errdetail("A delete flag is a boolean, or text or integer that means one.")));
+					 errdetail("A delete flag is a boolean, or text or integer that means one."),
+				 errhint("Cast the column in a view over staging.")));
 	}
 	if (rule->unchanged_column != NULL)
 	{
@@ -240,7 +293,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("unchanged column \"%s\" is of type %s", rule->unchanged_column,
 							format_type_be(type)),
-					 errdetail("A list of unchanged columns is text[], name[] or a jsonb array.")));
+					 errdetail("A list of unchanged columns is text[], name[] or a jsonb array."),
+				 errhint("Cast the column in a view over staging.")));
 	}
 }
 
@@ -261,7 +315,8 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("old_key_columns names %d columns, but the key of target \"%s\" has %d",
-						list_length(rule->old_key_columns), target->name, n)));
+						list_length(rule->old_key_columns), target->name, n),
+				 errhint("Name one column for each column of the key, in its order.")));
 	for (int i = 0; i < n; i++)
 	{
 		const char *name = target->keys[i].name;

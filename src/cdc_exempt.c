@@ -12,7 +12,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/partition.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
@@ -94,7 +93,7 @@ cdc_guard_is_exempt(Oid table, bool is_partition, Oid *covered_by)
 		return false;
 	if (exempt == table || exempt == *covered_by)
 		return true;
-	if (!is_partition || !list_member_oid(get_partition_ancestors(table), exempt))
+	if (!is_partition || !list_member_oid(cdc_target_ancestors(table), exempt))
 		return false;
 	*covered_by = exempt;
 	return true;

@@ -56,7 +56,8 @@ refuse_expression(const char *param, const char *text, const char *why)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("%s is not one expression over a staging row: %s", param, cdc_clip(text)),
-			 errdetail("%s", why)));
+			 errdetail("%s", why),
+			 errhint("Put it into a view over staging, and use the view.")));
 }
 
 static Node *

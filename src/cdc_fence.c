@@ -26,6 +26,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "cdc_attach.h"
 #include "cdc_guard.h"
 #include "cdc_registry.h"
 
@@ -44,13 +45,6 @@ PG_FUNCTION_INFO_V1(cdc_set_floor);
 PG_FUNCTION_INFO_V1(cdc_new_epoch);
 
 /* ---------- SQL over target and side table ---------- */
-
-static char *
-qualified(Oid relid)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-									  get_rel_name(relid));
-}
 
 static const char *
 extension_schema(void)
@@ -170,7 +164,7 @@ cdc_target_has_positions(const CdcTarget *target)
 	const char *schema = extension_schema();
 
 	return any_row(psprintf("SELECT FROM %s WHERE %s.cdc_supersedes(%s, NULL) LIMIT 1",
-							qualified(target->relid), schema, position_expression(target)),
+							cdc_quoted_relation(target->relid), schema, position_expression(target)),
 				   0, NULL, NULL) ||
 		(OidIsValid(target->tombstones) && cdc_tombstones_any(target->tombstones));
 }
@@ -193,9 +187,7 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 	relid = PG_GETARG_OID(0);
 	owned->rel = try_table_open(relid, RowExclusiveLock);
 	if (owned->rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
+		cdc_refuse_no_relation(relid);
 	cdc_target_check(owned->rel);
 	cdc_check_owner(owned->rel);
 	(void) cdc_target_lock(relid, ExclusiveLock, false);
@@ -209,7 +201,7 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("target \"%s\" is not attached", cdc_relation_name(owned->rel)),
 				 OidIsValid(ancestor) ?
-				 errhint("It is a partition of \"%s\", which is attached.", qualified(ancestor)) :
+				 errhint("It is a partition of \"%s\", which is attached.", cdc_quoted_relation(ancestor)) :
 				 errhint("Use cdc_attach().")));
 	}
 	memset(args.isnull, true, sizeof(args.isnull));
@@ -273,8 +265,8 @@ position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than,
 	query_position(psprintf("SELECT %s.max(p) FROM (SELECT %s AS p FROM %s WHERE %s) AS t "
 							"WHERE coalesce(p OPERATOR(%s.<) (SELECT %s.min(%s) FROM %s WHERE %s AND "
 							"%s OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) $1)), true)",
-							schema, graves->position, qualified(graves->relid), graves->where, schema,
-							schema, graves->position, qualified(graves->relid), graves->where,
+							schema, graves->position, cdc_quoted_relation(graves->relid), graves->where, schema,
+							schema, graves->position, cdc_quoted_relation(graves->relid), graves->where,
 							graves->time),
 				   1, INTERVALOID, older_than, pos);
 }
@@ -292,11 +284,11 @@ above_all(CdcOwned *owned, const Graves *graves, const CdcPos *pos)
 		return false;
 	/* positions may be older than the attachment */
 	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, position_expression(target),
-							qualified(target->relid)), 0, InvalidOid, (Datum) 0, &found);
+							cdc_quoted_relation(target->relid)), 0, InvalidOid, (Datum) 0, &found);
 	if (cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) <= 0)
 		return false;
 	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, graves->position,
-							qualified(graves->relid)), 0, InvalidOid, (Datum) 0, &found);
+							cdc_quoted_relation(graves->relid)), 0, InvalidOid, (Datum) 0, &found);
 	return cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) > 0;
 }
 
@@ -304,7 +296,7 @@ above_all(CdcOwned *owned, const Graves *graves, const CdcPos *pos)
 static int64
 remove_tombstones(const CdcTarget *target, const Graves *graves, const CdcPos *pos, int64 max_rows)
 {
-	char	   *from = qualified(graves->relid);
+	char	   *from = cdc_quoted_relation(graves->relid);
 	char	   *where = psprintf("%s AND %s", graves->where, not_above(graves->position));
 	Oid			types[2] = {cdc_position_type(), INT8OID};
 	Datum		values[2];
@@ -431,7 +423,7 @@ check_staging_empty(CdcOwned *owned)
 
 	if (!OidIsValid(staging))
 		return;
-	if (any_row(psprintf("SELECT FROM %s LIMIT 1", qualified(staging)), 0, NULL, NULL))
+	if (any_row(psprintf("SELECT FROM %s LIMIT 1", cdc_quoted_relation(staging)), 0, NULL, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("staging \"%s\" of target \"%s\" still holds rows",

@@ -173,6 +173,8 @@ follow_names(Oid target)
 	CdcRegistration reg;
 	bool		changed;
 
+	/* who drops the side table writes the row, too */
+	(void) cdc_target_lock(target, ExclusiveLock, false);
 	cdc_registry_read_now(target, &reg);
 	if (reg.rule.exists)
 	{
@@ -193,7 +195,8 @@ follow_key_name(Oid target, Oid side, const char *from, const char *to)
 {
 	if (!cdc_is_side_shaped(side) || get_attnum(side, from) <= 0 || cdc_is_side_column(from))
 		return;
-	if (cdc_owns_relation(side, GetUserId()) && cdc_owner_of(side) == cdc_owner_of(target))
+	if (cdc_owns_relation(side, GetUserId()) && cdc_owner_of(side) == cdc_owner_of(target) &&
+		cdc_lock_if_there(side, AccessExclusiveLock))
 		cdc_ddl("ALTER TABLE %s RENAME COLUMN %s TO %s", cdc_quoted_relation(side),
 				quote_identifier(from), quote_identifier(to));
 }
@@ -229,8 +232,11 @@ follow_owner_of(Oid target, Oid relid)
 	if (cdc_owns_relation(relid, GetUserId()) &&
 		(superuser() ||
 		 cdc_schema_aclcheck(get_rel_namespace(relid), owner, ACL_CREATE) == ACLCHECK_OK))
-		cdc_give_to(relid, owner);
-	else
+	{
+		if (cdc_lock_if_there(relid, AccessExclusiveLock))
+			cdc_give_to(relid, owner);
+	}
+	else if (cdc_lock_if_there(relid, AccessShareLock))
 		ereport(WARNING,
 				(errmsg("\"%s\" keeps its owner, although it belongs to \"%s\"",
 						get_rel_name(relid), get_rel_name(target)),
@@ -303,12 +309,20 @@ cdc_follow_alter(PG_FUNCTION_ARGS)
 
 /* ---------- drops ---------- */
 
+/* Is it a side table, locked as its drop needs it?  Another session may be dropping it, too. */
+static bool
+lock_side_table(Oid side)
+{
+	if (!cdc_is_side_shaped(side))
+		return false;
+	return cdc_lock_if_there(side, cdc_owns_relation(side, GetUserId()) ? AccessExclusiveLock :
+							 AccessShareLock);
+}
+
 /* A side table goes with its target, the way the target went. */
 static void
 drop_side_table(Oid side, bool cascade)
 {
-	if (!cdc_is_side_shaped(side))
-		return;
 	if (cdc_owns_relation(side, GetUserId()))
 		cdc_ddl("DROP TABLE %s%s", cdc_quoted_relation(side), cascade ? " CASCADE" : "");
 	else
@@ -356,9 +370,12 @@ follow_dropped(List *rows, List *dropped, bool cascade)
 
 		if (list_member_oid(dropped, row->target))
 		{
-			cdc_registry_forget(row->target);
-			if (OidIsValid(row->tombstones) && !list_member_oid(dropped, row->tombstones))
+			/* the side table before the apply lock, as its own drop does it */
+			if (OidIsValid(row->tombstones) && !list_member_oid(dropped, row->tombstones) &&
+				lock_side_table(row->tombstones))
 				sides = lappend_oid(sides, row->tombstones);
+			(void) cdc_target_lock(row->target, ExclusiveLock, false);
+			cdc_registry_forget(row->target);
 		}
 		else if (OidIsValid(row->tombstones) && list_member_oid(dropped, row->tombstones))
 			forget_side_table(row->target);

@@ -180,7 +180,8 @@ gaps_from_list(CdcColumns *cols, Oid type, Datum value, uint8 *gaps, bool *any)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("a list of unchanged columns is not a JSON array: %s",
-							cdc_value_text(type, value, false))));
+							cdc_value_text(type, value, false)),
+					 errhint("A list is an array of column names, such as [\"body\"].")));
 		it = JsonbIteratorInit(&jb->root);
 		while ((tok = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
 			if (tok == WJB_ELEM && v.type == jbvString)

@@ -16,10 +16,10 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -75,7 +75,9 @@ find_columns(CdcGuarded *g, Relation rel)
 	foreach(lc, rule->key_columns)
 		g->key_attno[g->nkeys++] = find_column(rel, lfirst(lc));
 	if (list_length(rule->position_columns) > CDC_POSITION_MAX_PARTS)
-		elog(ERROR, "too many position columns for target %u", g->target);
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a position has at most %d parts", CDC_POSITION_MAX_PARTS)));
 	g->pos_attno = palloc(sizeof(AttrNumber) * list_length(rule->position_columns));
 	g->pos_type = palloc(sizeof(Oid) * list_length(rule->position_columns));
 	foreach(lc, rule->position_columns)
@@ -128,21 +130,17 @@ cdc_guarded_read(CdcGuarded *g, const TriggerData *trigger)
 
 /* ---------- the key ---------- */
 
-/* The table's index that is the target's key index, or a part of it. */
+/* The table's index that is the target's key index, or does its work. */
 static Oid
 find_key_index(CdcGuarded *g, Relation rel)
 {
-	List	   *indexes;
-	ListCell   *lc;
+	Oid			index = g->described.index;
 
-	if (g->target == g->table)
-		return g->described.index;
-	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
-		if (get_rel_relispartition(lfirst_oid(lc)) &&
-			list_member_oid(get_partition_ancestors(lfirst_oid(lc)), g->described.index))
-			return lfirst_oid(lc);
-	elog(ERROR, "partition %u has no index for %u", g->table, g->described.index);
+	if (g->target != g->table)
+		index = cdc_target_key_index(&g->described, rel);
+	if (!OidIsValid(index))
+		elog(ERROR, "partition %u has no index for %u", g->table, g->described.index);
+	return index;
 }
 
 /* Columns of a table and its index are matched to the key by name. */
@@ -178,9 +176,11 @@ prepare_lookup(CdcGuarded *g, CdcKeyLookup *lookup, Relation rel, Oid indexid)
 static void
 prepare_tombstones(CdcGuarded *g)
 {
-	Relation	side = table_open(g->described.tombstones, AccessShareLock);
+	Relation	side = try_table_open(g->described.tombstones, AccessShareLock);
 
-	prepare_lookup(g, &g->tombs, side, cdc_tombstones_index(&g->described, side));
+	if (side == NULL)
+		cdc_refuse_lost_side_table(g->described.name);
+	prepare_lookup(g, &g->tombs, side, cdc_target_key_index(&g->described, side));
 	g->tombs_pos = find_column(side, "source_position");
 	table_close(side, NoLock);
 }
@@ -290,9 +290,16 @@ cdc_guarded_state(CdcGuarded *g, TupleTableSlot *slot, CdcStored *stored)
 static bool
 find_key(CdcGuarded *g, CdcKeyLookup *lookup, Relation rel, const Datum *keys)
 {
-	Relation	index = index_open(lookup->index, AccessShareLock);
+	Relation	index = try_relation_open(lookup->index, AccessShareLock);
 	bool		found;
 
+	/* our locks keep other sessions from it, but not other triggers */
+	if (index == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("the key index of \"%s\" was dropped or made anew while rows are written",
+						cdc_relation_name(rel)),
+				 errhint("Look for a trigger of the statement that does it.")));
 	for (int c = 0; c < g->described.nkeys; c++)
 		lookup->keys[c].sk_argument = keys[lookup->key_of[c]];
 	found = cdc_probe_latest(rel, index, g->described.nkeys, lookup->keys, lookup->slot);
@@ -304,9 +311,13 @@ find_key(CdcGuarded *g, CdcKeyLookup *lookup, Relation rel, const Datum *keys)
 bool
 cdc_guarded_tombstone(CdcGuarded *g, const Datum *keys, CdcPos *pos)
 {
-	Relation	side = table_open(g->tombs.table, AccessShareLock);
-	bool		found = find_key(g, &g->tombs, side, keys);
+	Relation	side = try_table_open(g->tombs.table, AccessShareLock);
+	bool		found;
 
+	/* another trigger of the statement may have dropped it */
+	if (side == NULL)
+		cdc_refuse_lost_side_table(g->described.name);
+	found = find_key(g, &g->tombs, side, keys);
 	pos->len = 0;
 	if (found)
 	{

@@ -12,11 +12,10 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
-#include "catalog/index.h"
-#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "executor/execPartition.h"
 #include "executor/nodeModifyTable.h"
@@ -32,6 +31,7 @@
 
 #include "cdc_apply.h"
 #include "cdc_guard.h"
+#include "cdc_registry.h"
 
 typedef struct LeafEntry
 {
@@ -80,6 +80,20 @@ begin_captures(CdcTarget *target)
 }
 
 /*
+ * Keep open what is looked into after staging is read: code of the user that
+ * runs meanwhile cannot drop or alter it, as it cannot the target.
+ */
+static void
+hold(CdcTarget *target, Relation side)
+{
+	target->held[0] = index_open(target->index, AccessShareLock);
+	if (side == NULL)
+		return;
+	target->held[1] = side;
+	target->held[2] = index_open(cdc_target_key_index(target, side), AccessShareLock);
+}
+
+/*
  * Check the caller's rights and set up the executor.  columns are those of
  * key, position, tombstone and events, offset as in range table entries.
  */
@@ -109,8 +123,7 @@ cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 		side = table_open(target->tombstones, lockmode);
 	}
 	cdc_init_range_table(estate, target->rel, side, lockmode, &rights, fired);
-	if (side != NULL)
-		table_close(side, NoLock);
+	hold(target, side);
 
 	target->rri = makeNode(ResultRelInfo);
 	ExecInitResultRelation(estate, target->rri, 1);
@@ -138,6 +151,8 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 	EState	   *estate = target->estate;
 	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 
+	/* dropping the extension drops columns, be they in use or not */
+	(void) cdc_extension_schema();
 	target->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(target->snapshot);
 	estate->es_snapshot = target->snapshot;
@@ -226,6 +241,9 @@ cdc_target_end(CdcTarget *target)
 		UnregisterSnapshot(target->snapshot);
 	}
 	FreeExecutorState(estate);
+	for (int i = 0; i < lengthof(target->held); i++)
+		if (target->held[i] != NULL)
+			relation_close(target->held[i], NoLock);
 }
 
 /* ---------- leaves ---------- */
@@ -249,33 +267,18 @@ leaf_attnos(CdcTarget *target, ResultRelInfo *rri)
 	return attno;
 }
 
-static void
-prepare_speculation(CdcLeaf *leaf)
+/* Which key is which column of the leaf's index, whose order may be another. */
+static int *
+key_order(CdcTarget *target, CdcLeaf *leaf)
 {
-	ResultRelInfo *rri = leaf->rri;
+	int		   *key_of = palloc0(sizeof(int) * target->nkeys);
 
-	for (int i = 0; i < rri->ri_NumIndices; i++)
-		if (RelationGetRelid(rri->ri_IndexRelationDescs[i]) == RelationGetRelid(leaf->index) &&
-			rri->ri_IndexRelationInfo[i]->ii_UniqueOps == NULL)
-			BuildSpeculativeIndexInfo(rri->ri_IndexRelationDescs[i], rri->ri_IndexRelationInfo[i]);
-}
-
-/* The leaf's index that is part of the target's key index, at any depth. */
-static Oid
-leaf_index(CdcTarget *target, Relation leaf)
-{
-	List	   *indexes = RelationGetIndexList(leaf);
-	ListCell   *lc;
-
-	foreach(lc, indexes)
-	{
-		Oid			index = lfirst_oid(lc);
-
-		if (get_rel_relispartition(index) &&
-			list_member_oid(get_partition_ancestors(index), target->index))
-			return index;
-	}
-	elog(ERROR, "partition %u has no index for %u", RelationGetRelid(leaf), target->index);
+	for (int i = 0; i < target->nkeys; i++)
+		for (int c = 0; c < target->nkeys; c++)
+			if (leaf->index->rd_index->indkey.values[c] ==
+				leaf->attno[target->keys[i].attno - 1])
+				key_of[c] = i;
+	return key_of;
 }
 
 static CdcLeaf *
@@ -299,19 +302,20 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 		if (!target->dry_run && OidIsValid(target->tombstones))
 			cdc_check_valid_result_rel(rri, CMD_DELETE);
 		cdc_guard_strip(rri);
-		index = leaf_index(target, rel);
+		index = cdc_target_key_index(target, rel);
+		if (!OidIsValid(index))
+			elog(ERROR, "partition %u has no index for %u", RelationGetRelid(rel), target->index);
 	}
 
 	leaf->relid = RelationGetRelid(rel);
 	leaf->rri = rri;
 	leaf->attno = leaf_attnos(target, rri);
 	leaf->index = index_open(index, AccessShareLock);
-	leaf->arbiters = list_make1_oid(index);
+	leaf->arbiters = cdc_row_arbiters(rri, leaf->index);
 	leaf->stored = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->fresh = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->other = table_slot_create(rel, &estate->es_tupleTable);
-	leaf->probe = cdc_probe_begin(target, rel, leaf->index, NULL);
-	prepare_speculation(leaf);
+	leaf->probe = cdc_probe_begin(target, rel, leaf->index, key_order(target, leaf));
 	return leaf;
 }
 

@@ -48,7 +48,8 @@ find_schema(CdcAttach *a, char **name)
 	if (rv->catalogname != NULL && strcmp(rv->catalogname, get_database_name(MyDatabaseId)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("live_view names another database: \"%s\"", cdc_clip(a->live_view))));
+				 errmsg("live_view names another database: \"%s\"", cdc_clip(a->live_view)),
+				 errhint("Use schema.view, or the name alone for the target's schema.")));
 	*name = rv->relname;
 	if (rv->schemaname == NULL)
 		return RelationGetNamespace(a->rel);
@@ -95,7 +96,7 @@ add_new_columns(CdcAttach *a, ViewColumn *shown, int nshown, StringInfo list)
 
 /* WITH (..) as the view has it: replacing a view would reset its options. */
 static char *
-view_options(Oid view)
+view_options(Oid view, const char *name)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(view));
 	StringInfoData s;
@@ -104,7 +105,7 @@ view_options(Oid view)
 	ListCell   *lc;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", view);
+		cdc_refuse_meddling("live view", name);
 	initStringInfo(&s);
 	options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
 	if (!isnull)
@@ -205,7 +206,8 @@ refresh(CdcAttach *a, Oid view)
 	for (int i = 0; i < n; i++)
 		add_column(&list, shown[i].target_name);
 	if (add_new_columns(a, shown, n, &list))
-		cdc_ddl("CREATE OR REPLACE VIEW %s%s AS %s", name, view_options(view),
+		cdc_ddl("CREATE OR REPLACE VIEW %s%s AS %s", name,
+				view_options(view, name),
 				view_query(a, list.data));
 }
 
@@ -232,7 +234,8 @@ cdc_live_view_make(CdcAttach *a, Oid recorded)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_TABLE),
 					 errmsg("relation \"%s\" already exists", name),
-					 errdetail("It is not the live view of target \"%s\".", a->target.name)));
+					 errdetail("It is not the live view of target \"%s\".", a->target.name),
+					 errhint("Drop it, or use another name.")));
 	}
 	else if (!OidIsValid(view))
 		return InvalidOid;
@@ -247,6 +250,8 @@ cdc_live_view_make(CdcAttach *a, Oid recorded)
 				a->rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP ? "TEMPORARY " : "", quoted,
 				view_query(a, list.data));
 		view = get_relname_relid(name, schema);
+		if (!OidIsValid(view))
+			cdc_refuse_meddling("live view", name);
 		cdc_ddl("COMMENT ON VIEW %s IS %s", quoted,
 				quote_literal_cstr(psprintf("live rows of \"%s\", made by cdc_precedence",
 											a->target.name)));

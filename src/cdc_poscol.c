@@ -138,7 +138,8 @@ datum_from_part(Oid type, uint64 part)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("position part " UINT64_FORMAT " does not fit a column of type %s", part,
-						format_type_be(type))));
+						format_type_be(type)),
+				 errhint("Use a column of a wider type, or one cdc_position column.")));
 	if (type == INT8OID)
 		return Int64GetDatum((int64) part);
 	return type == INT4OID ? Int32GetDatum((int32) part) : Int16GetDatum((int16) part);
@@ -154,7 +155,9 @@ cdc_position_to_columns(const CdcTarget *target, const uint8 *pos, int len, Datu
 	CdcPosition p;
 
 	if (!cdc_position_unpack(pos, len, &p))
-		elog(ERROR, "invalid position bytes");
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("stored value is not a cdc_position")));
 	if (p.kind != target->pos_kind)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),

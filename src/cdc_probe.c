@@ -73,7 +73,7 @@ can_walk(CdcProbe *probe)
 
 		if ((probe->key_of != NULL && probe->key_of[i] != i) ||
 			TupleDescAttr(desc, i)->atttypid != key->type ||
-			index->rd_indcollation[i] != key->collation ||
+			index->rd_opfamily[i] != key->family || index->rd_indcollation[i] != key->collation ||
 			desc_order != key->sort.ssup_reverse ||
 			desc_order != target->keys[0].sort.ssup_reverse)
 			return false;

@@ -654,11 +654,7 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	/* a rule may have put something else in the place of the DELETE */
 	if (rc != SPI_OK_SELECT &&
 		(rc != SPI_OK_DELETE_RETURNING || SPI_processed != (uint64) result->events))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("rows of staging \"%s\" cannot be consumed", cols->staging_name),
-				 errdetail("A rule replaces DELETE on it."),
-				 errhint("Drop the rule, or use consume => 'keep'.")));
+		cdc_refuse_consume(cols->staging_name);
 	SPI_finish();
 	MemoryContextDelete(r->row_context);
 	report_faults(r);

@@ -38,32 +38,57 @@
 static const char *const rule_table = "cdc_target_rule";
 static const char *const state_table = "cdc_target_state";
 
-/* The schema that holds the extension. */
-Oid
-cdc_extension_schema(void)
+/* The schema that holds the extension; 0 when it was dropped meanwhile. */
+static Oid
+find_schema(void)
 {
 	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(cdc_position_type()));
 	Oid			schema;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", cdc_position_type());
+		return InvalidOid;
 	schema = ((Form_pg_type) GETSTRUCT(tuple))->typnamespace;
 	ReleaseSysCache(tuple);
 	return schema;
 }
 
+static void
+refuse_missing(const char *what, int code)
+{
+	ereport(ERROR,
+			(errcode(code),
+			 errmsg("%s of extension cdc_precedence is missing", what),
+			 errdetail("The extension was dropped meanwhile, or its objects stand in different schemas.")));
+}
+
+/* The schema that holds the extension. */
+Oid
+cdc_extension_schema(void)
+{
+	Oid			schema = find_schema();
+
+	if (!OidIsValid(schema))
+		refuse_missing("type \"cdc_position\"", ERRCODE_UNDEFINED_OBJECT);
+	return schema;
+}
+
+/* Open a table; NULL when it is gone: until here another session may drop the extension. */
+static Relation
+try_open_table(const char *name, LOCKMODE lockmode)
+{
+	Oid			relid = get_relname_relid(name, find_schema());
+
+	return OidIsValid(relid) ? try_table_open(relid, lockmode) : NULL;
+}
+
 static Relation
 open_table(const char *name, LOCKMODE lockmode)
 {
-	Oid			relid = get_relname_relid(name, cdc_extension_schema());
 	int			columns = name == rule_table ? RULE_COLUMNS : STATE_COLUMNS;
-	Relation	table;
+	Relation	table = try_open_table(name, lockmode);
 
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s\" of extension cdc_precedence is missing", name)));
-	table = table_open(relid, lockmode);
+	if (table == NULL)
+		refuse_missing(psprintf("table \"%s\"", name), ERRCODE_UNDEFINED_TABLE);
 	if (RelationGetNumberOfAttributes(table) != columns)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -191,15 +216,13 @@ cdc_registry_read_now(Oid target, CdcRegistration *reg)
 static List *
 list_rows(List *list, const char *name, bool rules)
 {
-	Oid			relid = get_relname_relid(name, cdc_extension_schema());
-	Relation	table;
+	Relation	table = try_open_table(name, AccessShareLock);
 	Snapshot	snapshot;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	if (!OidIsValid(relid))
+	if (table == NULL)
 		return list;
-	table = table_open(relid, AccessShareLock);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	scan = systable_beginscan(table, InvalidOid, false, snapshot, 0, NULL);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -270,7 +293,7 @@ cdc_registry_attached_ancestor(Oid relid)
 	if (!get_rel_relispartition(relid))
 		return InvalidOid;
 	table = open_table(rule_table, AccessShareLock);
-	foreach(lc, get_partition_ancestors(relid))
+	foreach(lc, cdc_target_ancestors(relid))
 		if (!OidIsValid(found) && is_attached(table, lfirst_oid(lc)))
 			found = lfirst_oid(lc);
 	table_close(table, AccessShareLock);
@@ -316,12 +339,13 @@ static const char *
 what_is_remembered(Oid target)
 {
 	CdcRegistration reg;
+	char	   *side;
 
 	cdc_registry_read_now(target, &reg);
 	if (reg.rule.exists)
 		return NULL;			/* refused by itself */
-	if (OidIsValid(reg.tombstones) && get_rel_name(reg.tombstones) != NULL)
-		return psprintf("its deletes, in \"%s\"", get_rel_name(reg.tombstones));
+	if ((side = get_rel_name(reg.tombstones)) != NULL)
+		return psprintf("its deletes, in \"%s\"", side);
 	if (!reg.state.isnull[STATE_TOMBSTONE_COLUMN] &&
 		get_attnum(target, NameStr(*DatumGetName(reg.state.values[STATE_TOMBSTONE_COLUMN]))) > 0)
 		return psprintf("its deletes, in column \"%s\"",

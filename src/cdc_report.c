@@ -116,6 +116,16 @@ cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols, const CdcEve
 	return cdc_key_text(target, keys, isnull);
 }
 
+/* A regclass whose relation is gone, or never was. */
+void
+cdc_refuse_no_relation(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("relation with OID %u does not exist", relid),
+			 errhint("If it was dropped and made anew meanwhile, call again.")));
+}
+
 void
 cdc_refuse_mixed_kinds(const char *where)
 {

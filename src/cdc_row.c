@@ -16,6 +16,8 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
 #include "executor/nodeModifyTable.h"
 #include "storage/lmgr.h"
 #include "utils/datum.h"
@@ -135,6 +137,57 @@ check_result(CdcWriter *w, TM_Result result)
 			elog(ERROR, "unexpected result %d of writing a tuple", result);
 	}
 	pg_unreachable();
+}
+
+/* Does an index keep unique what the key's index does, by the same equality? */
+static bool
+is_same_key(Relation index, Relation key_index)
+{
+	Form_pg_index form = index->rd_index;
+	Form_pg_index key = key_index->rd_index;
+
+	if (!form->indisunique || !form->indimmediate || index->rd_rel->relam != BTREE_AM_OID ||
+		form->indnkeyatts != key->indnkeyatts || RelationGetIndexPredicate(index) != NIL ||
+		RelationGetIndexExpressions(index) != NIL)
+		return false;
+	for (int i = 0; i < key->indnkeyatts; i++)
+	{
+		bool		found = false;
+
+		for (int c = 0; c < form->indnkeyatts; c++)
+			found |= form->indkey.values[c] == key->indkey.values[i] &&
+				index->rd_indcollation[c] == key_index->rd_indcollation[i] &&
+				index->rd_opfamily[c] == key_index->rd_opfamily[i] &&
+				index->rd_opcintype[c] == key_index->rd_opcintype[i];
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The indexes, made ready for speculative inserts, in which a row of the same
+ * key by somebody else may be met first.  A key can have more than one: a
+ * second constraint, or the new index of a REINDEX CONCURRENTLY, which is not
+ * valid yet but refuses duplicates already.
+ */
+List *
+cdc_row_arbiters(ResultRelInfo *rri, Relation key_index)
+{
+	List	   *arbiters = NIL;
+
+	for (int i = 0; i < rri->ri_NumIndices; i++)
+	{
+		Relation	index = rri->ri_IndexRelationDescs[i];
+		IndexInfo  *info = rri->ri_IndexRelationInfo[i];
+
+		if (!info->ii_ReadyForInserts || !is_same_key(index, key_index))
+			continue;
+		if (info->ii_UniqueOps == NULL)
+			BuildSpeculativeIndexInfo(index, info);
+		arbiters = lappend_oid(arbiters, RelationGetRelid(index));
+	}
+	return arbiters;
 }
 
 /* Insert the row in slot, unless somebody else inserted the key meanwhile. */

@@ -336,7 +336,8 @@ cdc_rule_read_law(const CdcRegistration *reg, Relation target, CdcRule *rule)
 /*
  * The recorded staging relation, by its name; 0 without one.  It must exist,
  * and its schema be open to the caller, unless missing_ok: then it is only to
- * be compared.
+ * be compared.  Else it is locked on the way, as in a query, so that a loader
+ * that is about to replace it is waited for, and its new one found.
  */
 Oid
 cdc_rule_recorded_staging(const CdcRegistration *reg, bool missing_ok)
@@ -356,7 +357,8 @@ cdc_rule_recorded_staging(const CdcRegistration *reg, bool missing_ok)
 
 		return OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
 	}
-	return RangeVarGetRelid(makeRangeVar(schema, name, -1), NoLock, missing_ok);
+	return RangeVarGetRelid(makeRangeVar(schema, name, -1), missing_ok ? NoLock : AccessShareLock,
+							missing_ok);
 }
 
 /*

@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "access/table.h"
 #include "access/tupconvert.h"
@@ -31,6 +33,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
@@ -48,6 +51,7 @@ void
 cdc_target_check(Relation rel)
 {
 	char		kind = rel->rd_rel->relkind;
+	Oid			extension;
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
@@ -59,8 +63,8 @@ cdc_target_check(Relation rel)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" is a system catalog", cdc_relation_name(rel))));
 	/* a registry that kept its own rule would change shape under itself */
-	if (getExtensionOfObject(RelationRelationId, RelationGetRelid(rel)) ==
-		get_extension_oid("cdc_precedence", true))
+	extension = getExtensionOfObject(RelationRelationId, RelationGetRelid(rel));
+	if (OidIsValid(extension) && extension == get_extension_oid("cdc_precedence", true))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("target \"%s\" is a table of extension \"%s\"", cdc_relation_name(rel),
@@ -77,7 +81,8 @@ cdc_target_check(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("target \"%s\" is a temporary table of another session",
-						cdc_relation_name(rel))));
+						cdc_relation_name(rel)),
+				 errdetail("What the other session keeps of it in memory cannot be seen.")));
 	/* refused in these words even where row_security = off would refuse it in others */
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
@@ -85,6 +90,38 @@ cdc_target_check(Relation rel)
 				 errmsg("target \"%s\" has row-level security in force", cdc_relation_name(rel)),
 				 errdetail("Whether an event is newer cannot be told from rows that the policies hide."),
 				 errhint("Apply as a role that bypasses row-level security, such as the table's owner.")));
+}
+
+/*
+ * The partitioned tables that relid is a partition of, the nearest first.
+ * Unlike get_partition_ancestors() it knows those that relid, or one between,
+ * is being detached from: until that is done rows still come in through them.
+ */
+List *
+cdc_target_ancestors(Oid relid)
+{
+	Relation	inherits = table_open(InheritsRelationId, AccessShareLock);
+	List	   *ancestors = NIL;
+
+	while (OidIsValid(relid))
+	{
+		SysScanDesc scan;
+		ScanKeyData key;
+		HeapTuple	tuple;
+
+		ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
+					ObjectIdGetDatum(relid));
+		scan = systable_beginscan(inherits, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+		tuple = systable_getnext(scan);
+		relid = HeapTupleIsValid(tuple) ?
+			((Form_pg_inherits) GETSTRUCT(tuple))->inhparent : InvalidOid;
+		systable_endscan(scan);
+		if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+			break;
+		ancestors = lappend_oid(ancestors, relid);
+	}
+	table_close(inherits, AccessShareLock);
+	return ancestors;
 }
 
 /*
@@ -163,8 +200,6 @@ index_flaw(Relation index)
 		return "The unique index is not valid.";
 	if (RelationGetIndexPredicate(index) != NIL)
 		return "The unique index is partial.";
-	if (RelationGetIndexExpressions(index) != NIL)
-		return "The unique index has expressions.";
 	return NULL;
 }
 
@@ -299,6 +334,7 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 	key->typbyval = att->attbyval;
 	key->notnull = att->attnotnull;
 	key->collation = index->rd_indcollation[i];
+	key->family = family;
 	key->equal_proc = get_opcode(eq);
 	fmgr_info(key->equal_proc, &key->equal);
 	key->image = key_image(key, get_opfamily_proc(family, intype, intype, BTEQUALIMAGE_PROC), intype);
@@ -312,6 +348,46 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 	key->sort.ssup_reverse = (index->rd_indoption[i] & INDOPTION_DESC) != 0;
 	key->sort_op = key->sort.ssup_reverse ?
 		get_opfamily_member(family, intype, intype, BTGreaterStrategyNumber) : lt;
+}
+
+/*
+ * The unique index over the target's key, with the operators and collations of
+ * the target's key index, that a partition or the side table has; 0 without
+ * one.  It is told by what it is: which index of a partition belongs to which
+ * of its parent changes hands during a REINDEX CONCURRENTLY.
+ */
+Oid
+cdc_target_key_index(const CdcTarget *target, Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	Oid			found = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+		bool		fits = index_flaw(index) == NULL && form->indnkeyatts == target->nkeys;
+
+		for (int i = 0; fits && i < target->nkeys; i++)
+		{
+			const CdcKey *key = &target->keys[i];
+			AttrNumber	attno = get_attnum(RelationGetRelid(rel), key->name);
+			bool		has = false;
+
+			for (int c = 0; c < target->nkeys; c++)
+				has |= form->indkey.values[c] == attno &&
+					index->rd_indcollation[c] == key->collation &&
+					get_opcode(get_opfamily_member(index->rd_opfamily[c], index->rd_opcintype[c],
+												   index->rd_opcintype[c],
+												   BTEqualStrategyNumber)) == key->equal_proc;
+			fits = has;
+		}
+		if (fits && !OidIsValid(found))
+			found = RelationGetRelid(index);
+		index_close(index, NoLock);
+	}
+	return found;
 }
 
 /* ---------- position and tombstone ---------- */

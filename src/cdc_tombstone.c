@@ -14,9 +14,7 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "access/table.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
@@ -105,46 +103,6 @@ check_collation(const CdcTarget *target, Relation side, const CdcKey *key)
 								   generate_collation_name(wanted)));
 }
 
-/*
- * Its unique index over the key, with the operators and collations of the
- * target's key index; 0 without one.
- */
-Oid
-cdc_tombstones_index(const CdcTarget *target, Relation side)
-{
-	List	   *indexes = RelationGetIndexList(side);
-	Oid			found = InvalidOid;
-	ListCell   *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		Form_pg_index form = index->rd_index;
-		bool		fits = form->indisunique && form->indisvalid && form->indimmediate &&
-			index->rd_rel->relam == BTREE_AM_OID && form->indnkeyatts == target->nkeys &&
-			RelationGetIndexPredicate(index) == NIL && RelationGetIndexExpressions(index) == NIL;
-
-		for (int i = 0; fits && i < target->nkeys; i++)
-		{
-			const CdcKey *key = &target->keys[i];
-			AttrNumber	attno = get_attnum(RelationGetRelid(side), key->name);
-			bool		has = false;
-
-			for (int c = 0; c < target->nkeys; c++)
-				has |= form->indkey.values[c] == attno &&
-					index->rd_indcollation[c] == key->collation &&
-					get_opcode(get_opfamily_member(index->rd_opfamily[c], index->rd_opcintype[c],
-												   index->rd_opcintype[c],
-												   BTEqualStrategyNumber)) == key->equal_proc;
-			fits = has;
-		}
-		if (fits && !OidIsValid(found))
-			found = RelationGetRelid(index);
-		index_close(index, NoLock);
-	}
-	return found;
-}
-
 /* The key columns as an index definition has them. */
 static char *
 key_list(const CdcTarget *target)
@@ -200,7 +158,7 @@ cdc_tombstones_check(const CdcTarget *target)
 	}
 	check_column(target, side, "source_position", cdc_position_type(), -1);
 	check_column(target, side, "deleted_at", TIMESTAMPTZOID, -1);
-	if (!OidIsValid(cdc_tombstones_index(target, side)))
+	if (!OidIsValid(cdc_target_key_index(target, side)))
 		refuse_side_table(target, side, "It has no unique index over the key like the target's own.",
 						  psprintf("CREATE UNIQUE INDEX ON %s (%s);", qualified_name(side),
 								   key_list(target)));
@@ -228,7 +186,7 @@ cdc_tombstones_open(CdcTarget *target)
 		ExecOpenIndices(tombs->rri, false);
 		tombs->rel = tombs->rri->ri_RelationDesc;
 	}
-	tombs->index = index_open(cdc_tombstones_index(target, tombs->rel), AccessShareLock);
+	tombs->index = index_open(cdc_target_key_index(target, tombs->rel), AccessShareLock);
 	tombs->pos_attno = get_attnum(target->tombstones, "source_position");
 	tombs->time_attno = get_attnum(target->tombstones, "deleted_at");
 	tombs->attno = palloc(sizeof(AttrNumber) * target->nkeys);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every SQL example of the documentation, in order, as a reader would
-# paste it: each file in a fresh database, each block in one psql.
+# paste it: each file in a fresh database, each block in one psql.  Without
+# files it also checks that each message has been seen by a test (errors.py).
 #
 #   bash test/readme.sh [file...]      (README.md and docs/*.md by default)
 #
@@ -9,13 +10,16 @@
 # Ends with "readme: N passed, N failed", and with failure if any block failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-[ $# -gt 0 ] || set -- README.md docs/*.md
+passed=0 failed=0
+if [ $# -eq 0 ]; then
+	set -- README.md docs/*.md
+	if python3 test/errors.py; then passed=1; else failed=1; fi
+fi
 
 db=cdc_precedence_readme_$$
 tmp=$(mktemp -d) || exit 1
 trap 'dropdb --if-exists $db 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
-passed=0 failed=0
 
 run()
 {

@@ -89,6 +89,7 @@ if [ -n "$fuzz" ]; then
   export CDC_SERVER_LOG
   python3 test/fuzz/statements.py --start "$RANDOM" --seeds 1000000 --seconds "$fuzz" --shrink 0 || status=1
   python3 test/fuzz/values.py --count 1000 || status=1
+  python3 test/fuzz/parsers.py --count 300 || status=1
 elif [ ${#tests[@]} != 0 ]; then
   run "REGRESS=${tests[*]}" ISOLATION=
 else

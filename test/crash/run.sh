@@ -8,18 +8,19 @@ cd "$(dirname "$0")/../.."
 
 seconds=16
 commotion=6
+stream=20
 arguments=()
 usage() {
   cat <<'USAGE'
 usage: test/crash/run.sh [--long] [--seconds N] [--seed N] [--only storm|consume]
-  --long       15 minutes, 100000 events, and 5 minutes of commotion
-  --seconds N  so long (without the start of the servers, commotion and the end)
+  --long       15 minutes, 100000 events, 5 minutes of commotion, and 2 of the stream
+  --seconds N  so long (without the start of the servers, commotion, stream and the end)
   --seed N     what is random follows from N; the moments of the kills do not
 USAGE
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --long) seconds=900; commotion=300; arguments+=(--events 100000 --keys 20000) ;;
+    --long) seconds=900; commotion=300; stream=120; arguments+=(--events 100000 --keys 20000) ;;
     --seconds) seconds=${2:?}; shift ;;
     --seed | --only) arguments+=("$1" "${2:?}"); shift ;;
     --help | -h) usage; exit 0 ;;
@@ -75,6 +76,7 @@ run_python() { # NAME SCRIPT ARGUMENT...
   failed=$((failed + bad))
 }
 run_python commotion test/crash/commotion.py --seconds "$commotion"
+run_python stream test/crash/stream.py --seconds "$stream" --log "$CDC_SERVER_LOG" --bin "$CDC_BIN"
 run_python crash test/crash/crash.py --data "$home/data" --bin "$CDC_BIN" --standby "$standby/socket" --start "$start" \
   --seconds "$seconds" ${arguments[@]+"${arguments[@]}"}
 if cdc_crashes; then

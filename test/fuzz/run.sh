@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The fuzz test, in three parts:
+# The fuzz test, in four parts:
 #   position    the pure core of the type (position.c): libFuzzer with address
 #               and undefined-behaviour sanitizers where clang has it, else
 #               inputs that the program makes up
 #   values      the type and the deserializer of latest_by_position through
 #               SQL, against a model (values.py)
+#   parsers     what is read out of staging's values: ops, op_map, flags, lists of
+#               unchanged columns, the placeholder; against a model (parsers.py)
 #   statements  random tables, options and events (statements.py)
 # Needs python3, a C compiler, PG_CONFIG and a running server (PGHOST, PGPORT,
 # PGUSER) that has the extension installed. A failure prints its seed; what
@@ -15,12 +17,13 @@ cd "$(dirname "$0")"
 seed=$((RANDOM * 32768 + RANDOM))
 core=5
 values=3000
+parsers=500
 seconds=20
 seeds=1000000
 only=
 usage() {
   cat <<'USAGE'
-usage: test/fuzz/run.sh [--long] [--seed N] [--only position|values|statements]
+usage: test/fuzz/run.sh [--long] [--seed N] [--only position|values|parsers|statements]
   --long    a quarter of an hour each
   --seed N  what is random follows from N; it is printed
   --only    one part
@@ -29,7 +32,7 @@ USAGE
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --long) core=900; values=100000; seconds=900 ;;
+    --long) core=900; values=100000; parsers=30000; seconds=900 ;;
     --seed) seed=${2:?}; shift ;;
     --only) only=${2:?}; shift ;;
     --help | -h) usage; exit 0 ;;
@@ -107,6 +110,10 @@ if wanted values; then
     cat "$work/compile"
     verdict 0 "values: deserial.c does not compile"
   fi
+fi
+
+if wanted parsers; then
+  run_python parsers parsers.py --seed "$seed" --count "$parsers"
 fi
 
 if wanted statements; then

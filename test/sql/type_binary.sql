@@ -46,13 +46,14 @@ FROM toasted ORDER BY pos DESC;
 SELECT max(pos) = (SELECT pos FROM toasted WHERE n = 5) AS greatest, cdc_supersedes(max(pos), min(pos)) FROM toasted;
 
 -- bytes that are no position are refused one and all (22P03)
-\set VERBOSITY sqlstate
 CREATE TABLE wire (bytes bytea);
 CREATE TABLE received (pos cdc_position);
+\set VERBOSITY terse
 \echo no bytes
 TRUNCATE wire; INSERT INTO wire VALUES ('\x');
 \copy wire TO 'results/type_binary.bin' WITH (FORMAT binary)
 \copy received FROM 'results/type_binary.bin' WITH (FORMAT binary)
+\set VERBOSITY sqlstate
 \echo valid: LSN 0/1
 TRUNCATE wire; INSERT INTO wire VALUES ('\x000000000000000001');
 \copy wire TO 'results/type_binary.bin' WITH (FORMAT binary)
