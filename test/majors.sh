@@ -196,7 +196,7 @@ judge() { # MAJOR
   fi
   cdc_say "$(sed -n 's/^built for \(PostgreSQL [^ ]*\).*/\1/p' "$out" | head -n 1): $last"
   sed -nE -e 's/^([a-z]+: [0-9]+ passed, [0-9]+ failed \([0-9]+ s\))$/#   \1/p' \
-    -e 's/^(.*(skipped|left out: ).*)$/#   \1/p' "$out"
+    -e '/^ok/d' -e 's/^(.*(skipped|left out: ).*)$/#   \1/p' "$out"
   if [ "${last#*, }" != "0 failed" ]; then
     grep -vE '^(ok|test .* ok)' "$out" | tail -n 60
   fi
