@@ -89,6 +89,17 @@ cdc_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
+/* A sequential scan without keys. */
+static inline TableScanDesc
+cdc_table_beginscan(Relation rel, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_beginscan(rel, snapshot, 0, NULL, SO_NONE);
+#else
+	return table_beginscan(rel, snapshot, 0, NULL);
+#endif
+}
+
 static inline void
 cdc_check_valid_result_rel(ResultRelInfo *rri, CmdType operation)
 {

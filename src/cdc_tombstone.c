@@ -380,7 +380,7 @@ cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows)
 	AttrNumber	attno = get_attnum(relid, "source_position");
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	TableScanDesc scan = cdc_table_beginscan(rel, snapshot);
 	CommandId	cid = GetCurrentCommandId(true);
 	int64		removed = 0;
 
@@ -418,7 +418,7 @@ cdc_tombstones_any(Oid relid)
 	Relation	rel = table_open(relid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	TableScanDesc scan = cdc_table_beginscan(rel, snapshot);
 	bool		any = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 
 	table_endscan(scan);

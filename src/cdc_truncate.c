@@ -74,7 +74,7 @@ kill_rows_of(CdcWriter *w, Oid relid)
 	Relation	rel = table_open(relid, NoLock);
 	AttrNumber *key_attno = palloc(sizeof(AttrNumber) * target->nkeys);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan = table_beginscan(rel, target->snapshot, 0, NULL);
+	TableScanDesc scan = cdc_table_beginscan(rel, target->snapshot);
 	bool		again = false;
 
 	MemoryContextSwitchTo(w->row_context);

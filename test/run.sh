@@ -39,9 +39,11 @@ wanted() { [ "$only" = " " ] || [[ $only == *" $1 "* ]]; }
 
 passed=0
 failed=0
-# add SUITE PASSED FAILED: prints the suite's count and adds it up.
+since=$SECONDS
+# add SUITE PASSED FAILED: prints the suite's count and time, and adds it up.
 add() {
-  cdc_say "$1: $2 passed, $3 failed"
+  cdc_say "$1: $2 passed, $3 failed ($((SECONDS - since)) s)"
+  since=$SECONDS
   passed=$((passed + $2))
   failed=$((failed + $3))
 }
@@ -91,10 +93,18 @@ if [ "$CDC_MAJOR" -ge 18 ]; then
 fi
 cdc_build "PG_CFLAGS=$flags"
 cdc_server_start server "max_prepared_transactions = 10"
+since=$SECONDS
 
 if wanted regress; then
   if compgen -G 'test/sql/*.sql' >/dev/null; then
-    run_pg_regress regress ISOLATION=
+    if ! cdc_value -c "CREATE COLLATION pg_temp.it (provider = icu, locale = 'und')" >/dev/null 2>&1; then
+      without=$(grep -lE 'provider *= *icu' test/sql/*.sql | sed 's#.*/##; s#\.sql$##' | paste -sd ' ')
+      tests=$(grep -LE 'provider *= *icu' test/sql/*.sql | sed 's#.*/##; s#\.sql$##' | paste -sd ' ')
+      cdc_say "regress: the server has no ICU, left out: $without"
+      run_pg_regress regress ISOLATION= "REGRESS=$tests"
+    else
+      run_pg_regress regress ISOLATION=
+    fi
   else
     cdc_say "regress: skipped, test/sql has no tests"
   fi

@@ -32,11 +32,11 @@ cd "$(dirname "$0")/../.."
 . test/lib.sh
 . test/feed/feed.sh
 
-events=300000
+events=150000
 usage() {
   cat <<'USAGE'
 usage: test/feed/run.sh [--long] [--events N] [--seed N] [--help]
-  --long      1000000 events instead of 300000
+  --long      1000000 events instead of 150000
   --events N  at least N events
   --seed N    what is random follows from N (the clients' timing does not)
 USAGE

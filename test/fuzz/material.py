@@ -91,7 +91,8 @@ ENUMS = {'null_op': ['auto', 'read', 'ignore', 'error'], 'on_unavailable': ['err
          'on_schema_change': ['warn', 'ignore', 'fail', 'append_new_columns'], 'consume': ['keep', 'delete']}
 
 HELPERS = '''
-CREATE COLLATION IF NOT EXISTS nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+DO $$BEGIN CREATE COLLATION IF NOT EXISTS nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+EXCEPTION WHEN feature_not_supported THEN CREATE COLLATION nocase FROM "C"; END$$;
 CREATE TYPE mood AS ENUM ('ok', 'sad'); CREATE TYPE op_enum AS ENUM ('c', 'u', 'd', 'r', 'weird');
 CREATE DOMAIN posint AS integer CHECK (VALUE > 0); CREATE DOMAIN short AS varchar(5);
 CREATE DOMAIN void_domain AS integer NOT NULL; CREATE TYPE pair AS (n integer, t text);

@@ -92,7 +92,8 @@ class Layout:
         """The view that the test looks at: live rows and remembered deletes."""
         key = (self.keys[0][0] + '::text AS ka, ' + ("''" if self.key == 'one' else 'b') + ' AS kb')
         pos = {'lsn': 'source_position::text', 'num': 'source_position::text',
-               'lsn2': "source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), '')",
+               # 19 writes all eight digits behind an LSN's slash
+               'lsn2': r"regexp_replace(source_lsn::text, '/0+(.)', '/\1') || coalesce(':' || nullif(source_ordinal, 0), '')",
                'num2': "source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), '')"}[self.pos]
         vals = ', '.join(f"'{c}', {c}::text" for c in COLUMNS)
         out = (f'CREATE VIEW state AS\nSELECT {key}, {"true" if home == "side" else self.is_live} AS live,\n'

@@ -325,18 +325,18 @@ INSERT INTO plain_lsn_event VALUES ('u', 3, 'lsn', '16/B374D848');
 SELECT apply_is('a staging column of type pg_lsn', 'work', 'plain_lsn_event', '', 'inserted=1', 'SELECT name, source_position FROM work WHERE id = 3', '(lsn,16/B374D848)');
 -- (pg_lsn, bigint), found by their names
 CREATE TABLE by_lsn (id int PRIMARY KEY, name text, source_lsn pg_lsn, source_ordinal bigint, deleted boolean NOT NULL DEFAULT false);
-SELECT apply_is('source_lsn and source_ordinal', 'by_lsn', 'lsn_event', '', 'inserted=2 superseded=2', 'by_lsn', '(1,b,0/10,10,f) (2,d,0/F,0,f)');
-SELECT apply_is('again', 'by_lsn', 'lsn_event', '', 'duplicate=2 superseded=2', 'by_lsn', '(1,b,0/10,10,f) (2,d,0/F,0,f)');
+SELECT apply_is('source_lsn and source_ordinal', 'by_lsn', 'lsn_event', '', 'inserted=2 superseded=2', 'SELECT id, name, source_lsn::cdc_position, source_ordinal, deleted FROM by_lsn', '(1,b,0/10,10,f) (2,d,0/F,0,f)');
+SELECT apply_is('again', 'by_lsn', 'lsn_event', '', 'duplicate=2 superseded=2', 'SELECT id, name, source_lsn::cdc_position, source_ordinal, deleted FROM by_lsn', '(1,b,0/10,10,f) (2,d,0/F,0,f)');
 SELECT expect('low and high position are one value', (SELECT low_position || ' ' || high_position FROM cdc_apply('by_lsn', 'lsn_event')), '0/F 0/10:10');
 TRUNCATE lsn_event;
 INSERT INTO lsn_event VALUES ('u', 1, 'late', '0/10', 9), ('d', 2, NULL, '0/F', 1);
-SELECT apply_is('the ordinal decides', 'by_lsn', 'lsn_event', '', 'deleted=1 stale=1', 'SELECT id, source_lsn, source_ordinal, deleted FROM by_lsn', '(1,0/10,10,f) (2,0/F,1,t)');
+SELECT apply_is('the ordinal decides', 'by_lsn', 'lsn_event', '', 'deleted=1 stale=1', 'SELECT id, source_lsn::cdc_position, source_ordinal, deleted FROM by_lsn', '(1,0/10,10,f) (2,0/F,1,t)');
 -- a NULL first column is no position, a later NULL is 0
 UPDATE by_lsn SET source_lsn = NULL WHERE id = 1;
 UPDATE by_lsn SET source_ordinal = NULL WHERE id = 2;
 TRUNCATE lsn_event;
 INSERT INTO lsn_event VALUES ('u', 1, 'x', '0/1', 0), ('c', 2, 'y', '0/F', 1), ('r', 3, 'z', NULL, 5);
-SELECT apply_is('NULLs in the columns', 'by_lsn', 'lsn_event', '', 'inserted=2 updated=1', 'SELECT id, name, source_lsn, source_ordinal FROM by_lsn WHERE id < 3', '(1,x,0/1,0) (2,y,0/F,1)');
+SELECT apply_is('NULLs in the columns', 'by_lsn', 'lsn_event', '', 'inserted=2 updated=1', 'SELECT id, name, source_lsn::cdc_position, source_ordinal FROM by_lsn WHERE id < 3', '(1,x,0/1,0) (2,y,0/F,1)');
 SELECT expect('a row without position', rows_of('SELECT id, source_lsn IS NULL OR source_lsn = ''0/0'' FROM by_lsn WHERE id = 3'), '(3,t)');
 -- (numeric, numeric): unsigned and compared as numbers
 CREATE TABLE by_number (id int PRIMARY KEY, name text, file_no numeric, pos numeric(20), deleted boolean NOT NULL DEFAULT false);
@@ -349,7 +349,7 @@ SELECT apply_is('three, from an expression', 'by_number', 'by_number_event', 'po
 CREATE TABLE lsn_only (id int PRIMARY KEY, name text, source_lsn pg_lsn, deleted boolean NOT NULL DEFAULT false);
 TRUNCATE lsn_event;
 INSERT INTO lsn_event VALUES ('c', 1, 'a', '0/10', 0);
-SELECT apply_is('an LSN column', 'lsn_only', 'lsn_event', 'position_columns => ''{source_lsn}''', 'inserted=1', 'lsn_only', '(1,a,0/10,f)');
+SELECT apply_is('an LSN column', 'lsn_only', 'lsn_event', 'position_columns => ''{source_lsn}''', 'inserted=1', 'SELECT id, name, source_lsn::cdc_position, deleted FROM lsn_only', '(1,a,0/10,f)');
 UPDATE lsn_event SET source_lsn = '0/20', source_ordinal = 3;
 SELECT apply_refused('no room for the ordinal', 'lsn_only', 'lsn_event', 'position_columns => ''{source_lsn}'', staging_position => ''cdc_position(source_lsn, source_ordinal)''', '22003|42804|55000', 'lsn_only', 'h');
 SELECT apply_refused('no room for the epoch', 'lsn_only', 'lsn_event', 'position_columns => ''{source_lsn}'', staging_position => ''cdc_position(source_lsn, 0, 0, 4)''', '22003|42804|55000', 'lsn_only', 'h');

@@ -57,7 +57,7 @@ CREATE FUNCTION winners(means text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;
 BEGIN
-	EXECUTE format($q$SELECT string_agg(concat(id, '=', v, '@', lsn), ' ' ORDER BY id) FROM (
+	EXECUTE format($q$SELECT string_agg(concat(id, '=', v, '@', lsn::cdc_position), ' ' ORDER BY id) FROM (
 		SELECT DISTINCT ON (id) id, op, v, lsn FROM (SELECT n, op, id, v, lsn FROM log UNION ALL SELECT 1000, e.* FROM (%s) e) all_events
 		ORDER BY id, lsn DESC, n DESC) w WHERE op <> 'd'$q$, means) INTO result;
 	RETURN result;

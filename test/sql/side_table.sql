@@ -172,34 +172,9 @@ UPDATE tree_event SET op = 'd', source_position = '2/2';
 SELECT apply_refused('the row under a delete', 'tree', 'tree_event', '', '27000', NULL, '', false);
 
 --
--- Keys of every kind
+-- Keys
 --
-CREATE COLLATION ignore_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
-SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citext') AS have_citext \gset
-\if :have_citext
-CREATE EXTENSION citext SCHEMA side_table;
-\set ci citext
-\else
-\set ci 'text COLLATE ignore_case'
-\endif
-CREATE TABLE keyed (v text, a numeric(20, 4), b :ci, c text COLLATE ignore_case, PRIMARY KEY (c, a, b));
-CREATE TABLE keyed_event (op text, a numeric, b text, c text, v text, source_position cdc_position);
-SELECT cdc_attach('keyed', 'keyed_event');
-SELECT expect('columns of the side table', string_agg(attname, ' ' ORDER BY attnum), 'c a b source_position deleted_at') FROM pg_attribute WHERE attrelid = 'keyed_tombstones'::regclass AND attnum > 0;
-SELECT expect('the key as the target has it', count(*)::text, '3')
-FROM pg_attribute k JOIN pg_attribute t USING (attname, atttypid, atttypmod, attcollation) WHERE k.attrelid = 'keyed_tombstones'::regclass AND t.attrelid = 'keyed'::regclass AND attname IN ('a', 'b', 'c');
-INSERT INTO keyed_event VALUES ('c', 1.0, 'Ab', 'Xy', 'one', '1/1'), ('c', 2, 'Ab', 'Xy', 'two', '1/1');
-SELECT applied('keyed', 'keyed_event');
-TRUNCATE keyed_event;
-INSERT INTO keyed_event VALUES ('d', 1.00, 'AB', 'XY', NULL, '1/2'), ('d', 3, 'q', 'q', NULL, '1/2');
-SELECT applied('keyed', 'keyed_event');
-SELECT expect('dead in another spelling', rows_of('SELECT c, b, v FROM keyed'), '(Xy,Ab,two)');
-TRUNCATE keyed_event;
-INSERT INTO keyed_event VALUES ('u', 1, 'ab', 'xy', 'late', '1/1'), ('c', 3.0, 'Q', 'Q', 'three', '1/3'), ('d', 2.000, 'aB', 'xY', NULL, '1/1:1');
-SELECT apply_is('found by its own equality', 'keyed', 'keyed_event', '', 'inserted=1 deleted=1 stale=1',
-	'SELECT a, b, c, v FROM keyed', '(3.0000,Q,Q,three)');
-SELECT expect('one tombstone a key', rows_of('SELECT trunc(a), lower(b::text), lower(c), source_position FROM keyed_tombstones'), '(1,ab,xy,1/2) (2,ab,xy,1/1:1)');
--- a key by another unique index, as attached
+-- by another unique index, as attached
 CREATE TABLE by_code (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, region text NOT NULL, code text NOT NULL, v text);
 CREATE UNIQUE INDEX by_code_key ON by_code (code, region);
 CREATE TABLE by_code_event (op text, region text, code text, v text, source_position cdc_position);

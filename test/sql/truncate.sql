@@ -139,8 +139,8 @@ SELECT both_give('two columns', applied('two_row', 'two_event'), applied('two_ta
 TRUNCATE two_event;
 INSERT INTO two_event VALUES ('t', NULL, NULL, '5/20', 3);
 SELECT both_give('two columns', applied('two_row', 'two_event'), applied('two_table', 'two_event'), 'truncated=1');
-SELECT expect('row home', rows_of('SELECT id, source_lsn, source_ordinal, deleted_at <= now() FROM two_row'), '(1,5/20,3,t) (2,5/20,3,t) (3,5/20,4,) (4,5/20,3,t)');
-SELECT expect('table home', rows_of('two_table'), '(3,c,5/20,4)');
+SELECT expect('row home', rows_of('SELECT id, source_lsn::cdc_position, source_ordinal, deleted_at <= now() FROM two_row'), '(1,5/20,3,t) (2,5/20,3,t) (3,5/20,4,) (4,5/20,3,t)');
+SELECT expect('table home', rows_of('SELECT id, v, source_lsn::cdc_position, source_ordinal FROM two_table'), '(3,c,5/20,4)');
 SELECT expect('fence', string_agg(fence::text, ' '), '5/20:3 5/20:3') FROM cdc_targets WHERE target IN ('two_row'::regclass, 'two_table'::regclass);
 
 CREATE TABLE part_row (id int, part text, v text, PRIMARY KEY (id, part)) PARTITION BY LIST (part);

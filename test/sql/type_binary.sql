@@ -41,7 +41,7 @@ ALTER TABLE toasted ALTER pos SET STORAGE external, ALTER filler SET STORAGE pla
 INSERT INTO toasted
 SELECT i, ('9@0/' || i || repeat(':18446744073709551615', 7))::cdc_position, repeat('x', 1990) FROM generate_series(1, 5) i;
 SELECT pg_relation_size(reltoastrelid) > 0 AS moved_out FROM pg_class WHERE oid = 'toasted'::regclass;
-SELECT n, cdc_position_lsn(pos), cdc_position_part(pos, 8), pos > '9@0/3' AS above, cdc_position_hash(pos) = cdc_position_hash(pos::text::cdc_position) AS hash
+SELECT n, cdc_position_lsn(pos) - '0/0'::pg_lsn AS lsn, cdc_position_part(pos, 8), pos > '9@0/3' AS above, cdc_position_hash(pos) = cdc_position_hash(pos::text::cdc_position) AS hash
 FROM toasted ORDER BY pos DESC;
 SELECT max(pos) = (SELECT pos FROM toasted WHERE n = 5) AS greatest, cdc_supersedes(max(pos), min(pos)) FROM toasted;
 

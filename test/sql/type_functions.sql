@@ -71,7 +71,7 @@ ORDER BY n;
 -- casts: from pg_lsn implicit, to pg_lsn by assignment and only without loss
 CREATE TEMP TABLE lsns (l pg_lsn, p cdc_position);
 INSERT INTO lsns VALUES ('16/B374D848'::cdc_position, '16/B374D848'::pg_lsn);
-SELECT l, p, l = p AS equal, '0/0'::cdc_position::pg_lsn AS zero, 'FFFFFFFF/FFFFFFFF'::cdc_position::pg_lsn AS greatest FROM lsns;
+SELECT l, p, l = p AS equal, '0/0'::cdc_position::pg_lsn = '0/0' AS zero, 'FFFFFFFF/FFFFFFFF'::cdc_position::pg_lsn AS greatest FROM lsns;
 SELECT n, pg_temp.refused(q) FROM (VALUES
 	(1, $$SELECT '16/B:3'::cdc_position::pg_lsn$$), (2, $$SELECT '2@16/B'::cdc_position::pg_lsn$$),
 	(3, $$SELECT '47'::cdc_position::pg_lsn$$), (4, $$INSERT INTO lsns (l) VALUES ('0/1:1'::cdc_position)$$)) v(n, q)

@@ -40,7 +40,7 @@ CREATE TABLE staging (
 );
 CREATE VIEW state AS
 SELECT a::text AS ka, b AS kb, deleted IS NOT TRUE AS live,
-  nullif(source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), ''), '0/0') AS pos,
+  nullif(regexp_replace(source_lsn::text, '/0+(.)', '/\1') || coalesce(':' || nullif(source_ordinal, 0), ''), '0/0') AS pos,
   jsonb_build_object('n', n::text, 'q', q::text, 'note', note::text, 'body', body::text, 'tags', tags::text, 'doc', doc::text, 'raw', raw::text) AS vals, own::text AS own,
   ctid::text || '/' || xmin::text AS version
 FROM target;

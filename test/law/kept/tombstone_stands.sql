@@ -39,7 +39,7 @@ CREATE TABLE staging (
 SELECT cdc_attach('target', 'staging', tombstones => 'auto', guard => 'skip');
 DO $do$ BEGIN EXECUTE $q$CREATE VIEW state AS
 SELECT id::text AS ka, '' AS kb, true AS live,
-  nullif(source_lsn::text || coalesce(':' || nullif(source_ordinal, 0), ''), '0/0') AS pos,
+  nullif(regexp_replace(source_lsn::text, '/0+(.)', '/\1') || coalesce(':' || nullif(source_ordinal, 0), ''), '0/0') AS pos,
   jsonb_build_object('n', n::text, 'q', q::text, 'note', note::text, 'body', body::text, 'tags', tags::text, 'doc', doc::text, 'raw', raw::text) AS vals, own::text AS own,
   ctid::text || '/' || xmin::text AS version
 FROM target
