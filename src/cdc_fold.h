@@ -55,7 +55,7 @@ extern CdcSpill *cdc_spill_create(CdcFold *fold);
 extern void cdc_spill_put_chain(CdcFold *fold, const CdcEvent *top);
 extern void cdc_spill_finish(CdcFold *fold);
 extern void cdc_spill_rewind(CdcFold *fold);
-extern CdcEvent *cdc_spill_next(CdcFold *fold);
+extern CdcEvent *cdc_spill_next(CdcFold *fold, bool keep);
 extern CdcEvent *cdc_spill_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_spill_end(CdcFold *fold);
 
