@@ -214,10 +214,10 @@ replace_all(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 {
 	CdcEvent   *top = *topp;
 
-	cdc_chain_free_below(top);
+	cdc_chain_free_below(fold, top);
 	*topp = cdc_event_make(fold, in, top);
 	if (*topp != top)
-		pfree(top);
+		cdc_event_free(fold, top);
 }
 
 /* Offer an event to the events of its key, of which *top leads; NULL: none. */
@@ -290,7 +290,7 @@ spill_table(CdcFold *fold)
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
 		cdc_spill_put_chain(fold, entry->key.top);
-	MemoryContextReset(fold->context);
+	cdc_event_free_all(fold);
 	fold->table = NULL;
 }
 

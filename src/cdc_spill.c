@@ -275,7 +275,7 @@ cdc_spill_next(CdcFold *fold, bool keep)
 
 	if (!keep)
 	{
-		MemoryContextReset(fold->context);
+		cdc_event_free_all(fold);
 		spill->buried = NULL;
 		spill->room = 0;
 	}
@@ -371,9 +371,11 @@ read_loan(CdcFold *fold, const LoanEntry *loan)
 	CdcSpill   *spill = fold->spill;
 	CdcEvent   *top = NULL;
 	MemoryContext keep = fold->context;
+	CdcEventRoom room = fold->room;
 	uint32		size;
 
 	fold->context = CurrentMemoryContext;
+	memset(&fold->room, 0, sizeof(fold->room));
 	if (BufFileSeek(spill->file, loan->fileno, loan->offset, SEEK_SET) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -398,6 +400,7 @@ read_loan(CdcFold *fold, const LoanEntry *loan)
 		cdc_chain_settle(fold, top, &buried, &room);
 	}
 	fold->context = keep;
+	fold->room = room;
 	return top;
 }
 
