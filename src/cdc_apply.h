@@ -248,6 +248,7 @@ typedef struct CdcLeaf
 	Relation	index;
 	List	   *arbiters;		/* the key index and its equals */
 	struct CdcProbe *probe;
+	struct CdcBulk *bulk;		/* rows that gather, once asked for */
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
 	TupleTableSlot *stored;		/* the row found */
 	TupleTableSlot *fresh;		/* the row to write */
@@ -554,7 +555,8 @@ extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
 extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_fold_finish(CdcFold *fold);
 extern void cdc_fold_rewind(CdcFold *fold);
-extern CdcEvent *cdc_fold_next(CdcFold *fold);
+extern CdcEvent *cdc_fold_next(CdcFold *fold, bool keep);
+extern bool cdc_fold_keeps_much(const CdcFold *fold);
 extern void cdc_fold_end(CdcFold *fold);
 extern int64 cdc_fold_counted(CdcFold *fold);
 
@@ -611,6 +613,9 @@ extern void cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule
 							  CdcFold *fold, CdcWriteResult *result);
 extern List *cdc_row_arbiters(ResultRelInfo *rri, Relation key_index);
 
+/* in cdc_bulk.c */
+extern void cdc_bulk_end(CdcLeaf *leaf);
+
 /* ---------- reports (cdc_report.c) ---------- */
 
 /* Longest value that a message shows, in bytes, as in COPY's error context. */
@@ -640,6 +645,8 @@ typedef struct CdcContext
 	TupleTableSlot *row;		/* while keys are not known: the staging row, */
 	const int  *key_at;			/* and where its key is */
 	bool		tombstone;		/* hint at the side table */
+	const CdcEvent *event;		/* not NULL: key and position are its */
+	const CdcColumns *cols;
 } CdcContext;
 
 extern void cdc_context_callback(void *arg);

@@ -135,33 +135,33 @@ compare_image(CdcFold *fold, const CdcEvent *a, const CdcEvent *b)
 /* ---------- chains ---------- */
 
 static void
-free_event(CdcEvent *ev)
+free_event(CdcFold *fold, CdcEvent *ev)
 {
 	while (ev->tied != NULL)
 	{
 		CdcEvent   *next = ev->tied->tied;
 
-		pfree(ev->tied);
+		cdc_event_free(fold, ev->tied);
 		ev->tied = next;
 	}
-	pfree(ev);
+	cdc_event_free(fold, ev);
 }
 
 /* Free what hangs on an event: those tied with it and the older ones. */
 void
-cdc_chain_free_below(CdcEvent *top)
+cdc_chain_free_below(CdcFold *fold, CdcEvent *top)
 {
 	CdcEvent   *next;
 
 	for (CdcEvent *ev = top->older; ev != NULL; ev = next)
 	{
 		next = ev->older;
-		free_event(ev);
+		free_event(fold, ev);
 	}
 	for (CdcEvent *ev = top->tied; ev != NULL; ev = next)
 	{
 		next = ev->tied;
-		pfree(ev);
+		cdc_event_free(fold, ev);
 	}
 	top->older = top->tied = NULL;
 }
@@ -259,7 +259,7 @@ cdc_chain_prune(CdcFold *fold, CdcEvent *top)
 		else
 		{
 			prev->older = next;
-			free_event(ev);
+			free_event(fold, ev);
 		}
 	}
 }
@@ -292,7 +292,7 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 			leader->tied = other;	/* with what hung on it */
 			return leader;
 		}
-		free_event(other);
+		free_event(fold, other);
 		return leader;
 	}
 	if (keep)
@@ -301,7 +301,7 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 		leader->tied = other;
 	}
 	else
-		free_event(other);
+		free_event(fold, other);
 	return leader;
 }
 

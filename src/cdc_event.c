@@ -18,8 +18,9 @@
 
 #include "cdc_fold.h"
 
-/* Up to here memory is given out by powers of two anyway. */
-#define CDC_EVENT_ROUND_UP	8192
+/* Bytes of a block of small events: of the first, and of the others. */
+#define CDC_EVENT_BLOCK_FIRST	(4 * 1024)
+#define CDC_EVENT_BLOCK	(64 * 1024)
 
 static inline void
 event_heap_tuple(const CdcEvent *ev, HeapTupleData *tuple)
@@ -100,6 +101,69 @@ form_tuple(const CdcColumns *cols, const CdcIncoming *in)
 	return cdc_form_minimal_tuple(cols->event_desc, values, isnull);
 }
 
+/* ---------- memory ---------- */
+
+/* Memory for an event of this size, which becomes its room, in the fold's context. */
+static CdcEvent *
+get_room(CdcFold *fold, Size size)
+{
+	CdcEventRoom *room = &fold->room;
+	Size		class = (size + CDC_EVENT_STEP - 1) / CDC_EVENT_STEP;
+	CdcEvent   *ev;
+
+	if (class >= CDC_EVENT_CLASSES)
+	{
+		ev = MemoryContextAllocHuge(fold->context, size);
+		ev->room = size;
+		return ev;
+	}
+	size = class * CDC_EVENT_STEP;
+	ev = room->free[class];
+	if (ev != NULL)
+	{
+		room->free[class] = ev->older;
+		return ev;
+	}
+	if (room->left < size)
+	{
+		Size		bytes = room->block == NULL ? CDC_EVENT_BLOCK_FIRST : CDC_EVENT_BLOCK;
+		char	   *block = MemoryContextAlloc(fold->context, bytes);
+
+		room->block = (char *) TYPEALIGN(CDC_EVENT_STEP, block);
+		room->left = bytes - (room->block - block);
+	}
+	ev = (CdcEvent *) room->block;
+	room->block += size;
+	room->left -= size;
+	ev->room = size;
+	return ev;
+}
+
+/* Give back an event's memory, for another event of its size. */
+void
+cdc_event_free(CdcFold *fold, CdcEvent *ev)
+{
+	Size		class = ev->room / CDC_EVENT_STEP;
+
+	if (ev->room % CDC_EVENT_STEP != 0 || class >= CDC_EVENT_CLASSES)
+	{
+		pfree(ev);
+		return;
+	}
+	ev->older = fold->room.free[class];
+	fold->room.free[class] = ev;
+}
+
+/* Give back everything that is kept. */
+void
+cdc_event_free_all(CdcFold *fold)
+{
+	MemoryContextReset(fold->context);
+	memset(&fold->room, 0, sizeof(fold->room));
+}
+
+/* ---------- making ---------- */
+
 /*
  * Keep an event, which is complete: at place if that is given and has room,
  * else in memory of its own in the fold's context.  Returns where it is.
@@ -120,12 +184,7 @@ cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place)
 	len = row != NULL ? row->t_len - MINIMAL_TUPLE_OFFSET : tuple->t_len;
 	size = at + len;
 	if (ev == NULL || ev->room < size)
-	{
-		if (size <= CDC_EVENT_ROUND_UP)
-			size = pg_nextpower2_32(size);
-		ev = MemoryContextAllocHuge(fold->context, size);
-		ev->room = size;
-	}
+		ev = get_room(fold, size);
 	ev->older = NULL;
 	ev->tied = NULL;
 	ev->tuple_at = at;

@@ -61,6 +61,9 @@ int			cdc_debug_fold_events = 0;
 /* Entries to start with; the table grows by doubling. */
 #define CDC_FOLD_START	1024
 
+/* Winners from disk that are kept together at most. */
+#define CDC_KEEP_BYTES	(1024 * 1024)
+
 /* What a sort needs at least, as for work_mem. */
 #define CDC_SORT_MIN_KB	64
 
@@ -211,10 +214,10 @@ replace_all(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 {
 	CdcEvent   *top = *topp;
 
-	cdc_chain_free_below(top);
+	cdc_chain_free_below(fold, top);
 	*topp = cdc_event_make(fold, in, top);
 	if (*topp != top)
-		pfree(top);
+		cdc_event_free(fold, top);
 }
 
 /* Offer an event to the events of its key, of which *top leads; NULL: none. */
@@ -287,7 +290,7 @@ spill_table(CdcFold *fold)
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
 		cdc_spill_put_chain(fold, entry->key.top);
-	MemoryContextReset(fold->context);
+	cdc_event_free_all(fold);
 	fold->table = NULL;
 }
 
@@ -522,14 +525,22 @@ cdc_fold_rewind(CdcFold *fold)
 
 /*
  * The next winner in the order of the key index, NULL after the last.  It is
- * good until the next call.
+ * good until the next call; keep: those given out before are still needed too.
  */
 CdcEvent *
-cdc_fold_next(CdcFold *fold)
+cdc_fold_next(CdcFold *fold, bool keep)
 {
 	if (fold->spill != NULL)
-		return cdc_spill_next(fold);
+		return cdc_spill_next(fold, keep);
 	return fold->next < fold->nwinners ? fold->winners[fold->next++] : NULL;
+}
+
+/* Do winners that come from disk and are kept take much memory? */
+bool
+cdc_fold_keeps_much(const CdcFold *fold)
+{
+	return fold->spill != NULL &&
+		MemoryContextMemAllocated(fold->context, false) > CDC_KEEP_BYTES;
 }
 
 /* Give back what is not memory. */

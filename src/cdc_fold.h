@@ -12,6 +12,18 @@
 
 typedef struct CdcSpill CdcSpill;
 
+/* Small events lie in blocks, in steps of so many bytes, up to a size. */
+#define CDC_EVENT_STEP	32
+#define CDC_EVENT_CLASSES	64
+
+/* Where events are put: room left in the last block, and rooms given back. */
+typedef struct CdcEventRoom
+{
+	char	   *block;
+	Size		left;
+	CdcEvent   *free[CDC_EVENT_CLASSES];	/* by size; linked by older */
+} CdcEventRoom;
+
 struct CdcFold
 {
 	CdcTarget  *target;
@@ -19,6 +31,7 @@ struct CdcFold
 	const CdcRule *rule;
 	MemoryContext call_context; /* of the fold itself, and of what spills */
 	MemoryContext context;		/* of everything kept */
+	CdcEventRoom room;			/* in it */
 	Size		limit;			/* bytes that the context may take */
 	int			sort_kb;		/* and the sort, in kB */
 	int64		kept;			/* events kept since the last spill */
@@ -43,6 +56,8 @@ extern int	cdc_debug_fold_events;
 
 /* cdc_event.c */
 extern CdcEvent *cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place);
+extern void cdc_event_free(CdcFold *fold, CdcEvent *ev);
+extern void cdc_event_free_all(CdcFold *fold);
 
 /* cdc_fold.c */
 extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
@@ -55,7 +70,7 @@ extern CdcSpill *cdc_spill_create(CdcFold *fold);
 extern void cdc_spill_put_chain(CdcFold *fold, const CdcEvent *top);
 extern void cdc_spill_finish(CdcFold *fold);
 extern void cdc_spill_rewind(CdcFold *fold);
-extern CdcEvent *cdc_spill_next(CdcFold *fold);
+extern CdcEvent *cdc_spill_next(CdcFold *fold, bool keep);
 extern CdcEvent *cdc_spill_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_spill_end(CdcFold *fold);
 
@@ -64,7 +79,7 @@ extern int	cdc_chain_compare(const CdcIncoming *in, const CdcEvent *ev);
 extern bool cdc_chain_same_place(const CdcIncoming *in, const CdcEvent *ev);
 extern CdcEvent *cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev);
 extern void cdc_chain_prune(CdcFold *fold, CdcEvent *top);
-extern void cdc_chain_free_below(CdcEvent *top);
+extern void cdc_chain_free_below(CdcFold *fold, CdcEvent *top);
 extern int	cdc_chain_rank(CdcClass class);
 extern void cdc_chain_settle(CdcFold *fold, CdcEvent *top, CdcEvent ***buried, int64 *room);
 

@@ -204,6 +204,7 @@ cdc_target_renew(CdcTarget *target)
 static void
 close_leaf(CdcLeaf *leaf)
 {
+	cdc_bulk_end(leaf);
 	cdc_probe_end(leaf->probe);
 	index_close(leaf->index, NoLock);
 	ExecClearTuple(leaf->stored);

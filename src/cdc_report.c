@@ -148,8 +148,15 @@ cdc_context_callback(void *arg)
 
 	StringInfoData where;
 
-	if (ctx->keys == NULL && ctx->column == NULL)
+	if (ctx->event == NULL && ctx->keys == NULL && ctx->column == NULL)
 		return;
+	if (ctx->event != NULL)
+	{
+		errcontext("cdc_apply from \"%s\", key %s, position %s", ctx->staging,
+				   cdc_event_key_text(ctx->target, ctx->cols, ctx->event),
+				   cdc_pos_text(ctx->event->pos, ctx->event->poslen));
+		return;
+	}
 	if (ctx->tombstone)
 		errhint("The delete of a key never seen cannot be remembered in the target's row: its other columns are not known. Give them defaults that pass the checks, or keep tombstones in a side table.");
 	initStringInfo(&where);

@@ -234,6 +234,31 @@ cdc_row_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool tombstone
 	return WRITTEN;
 }
 
+/*
+ * What comes before the insert of a row that no BEFORE trigger looks at: the
+ * statement's triggers, and the row's checks.
+ */
+void
+cdc_row_prepare_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
+{
+	fire_insert(w->target);
+	check_row(w, leaf, slot, false);
+}
+
+/* Delete a row that an earlier command of this call inserted. */
+void
+cdc_row_take_back(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
+{
+	EState	   *estate = w->target->estate;
+	TM_FailureData failure;
+	TM_Result	result = cdc_table_tuple_delete(leaf->rri->ri_RelationDesc, &slot->tts_tid,
+												estate->es_output_cid, estate->es_snapshot,
+												&failure);
+
+	if (result != TM_Ok)
+		elog(ERROR, "unexpected result %d of taking back a tuple", result);
+}
+
 /* Replace the stored row by the row in slot, if it is still the stored row. */
 CdcWritten
 cdc_row_update(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored, TupleTableSlot *slot)

@@ -262,10 +262,10 @@ read_keys(CdcFold *fold, const CdcEvent *ev)
 
 /*
  * The winner of the next key, with what is kept below it, in the fold's
- * context, which is emptied first.
+ * context, which is emptied first unless what is in it is to be kept.
  */
 CdcEvent *
-cdc_spill_next(CdcFold *fold)
+cdc_spill_next(CdcFold *fold, bool keep)
 {
 	CdcSpill   *spill = fold->spill;
 	MemoryContext old;
@@ -273,9 +273,12 @@ cdc_spill_next(CdcFold *fold)
 	CdcEvent   *key_of = NULL;
 	int64		since = 0;
 
-	MemoryContextReset(fold->context);
-	spill->buried = NULL;
-	spill->room = 0;
+	if (!keep)
+	{
+		cdc_event_free_all(fold);
+		spill->buried = NULL;
+		spill->room = 0;
+	}
 	if (!spill->pending)
 		return NULL;
 	CHECK_FOR_INTERRUPTS();
@@ -368,9 +371,11 @@ read_loan(CdcFold *fold, const LoanEntry *loan)
 	CdcSpill   *spill = fold->spill;
 	CdcEvent   *top = NULL;
 	MemoryContext keep = fold->context;
+	CdcEventRoom room = fold->room;
 	uint32		size;
 
 	fold->context = CurrentMemoryContext;
+	memset(&fold->room, 0, sizeof(fold->room));
 	if (BufFileSeek(spill->file, loan->fileno, loan->offset, SEEK_SET) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -395,6 +400,7 @@ read_loan(CdcFold *fold, const LoanEntry *loan)
 		cdc_chain_settle(fold, top, &buried, &room);
 	}
 	fold->context = keep;
+	fold->room = room;
 	return top;
 }
 
@@ -439,7 +445,7 @@ cdc_spill_finish(CdcFold *fold)
 	spill->file = BufFileCreateTemp(false);
 	MemoryContextSwitchTo(old);
 	(void) get_event(fold);
-	while ((top = cdc_spill_next(fold)) != NULL)
+	while ((top = cdc_spill_next(fold, false)) != NULL)
 		if (is_lender(top))
 			lend(fold, top);
 	if (spill->nloans > 1)

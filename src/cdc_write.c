@@ -116,18 +116,32 @@ note_verdict(CdcWriter *w, const CdcEvent *ev, const CdcStored *stored, const Cd
 		cdc_notice_add(w, &w->passed, ev, NULL);
 }
 
+/* May the row of a key be written together with others, later? */
+static bool
+may_gather(CdcWriter *w, CdcLeaf *leaf, const CdcStored *stored, CdcFind how)
+{
+	return stored->slot == NULL && !stored->tombstone && how == CDC_FIND_IN_ORDER &&
+		!w->rule->dry_run && cdc_bulk_takes(w, leaf);
+}
+
 /* Write an upsert or snapshot row. */
 static CdcWritten
-write_upsert(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored)
+write_upsert(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored, CdcFind how)
 {
 	CdcTarget  *target = w->target;
-	TupleTableSlot *slot = leaf->fresh;
+	bool		bulk = may_gather(w, leaf, stored, how);
+	TupleTableSlot *slot = bulk ? cdc_bulk_slot(w, leaf) : leaf->fresh;
 	CdcWritten	written = WRITTEN;
 	MemoryContext old;
 
 	cdc_image_upsert(&w->image, leaf, ev, stored, slot);
 	if (w->rule->dry_run)
 		return WRITTEN;
+	if (bulk)
+	{
+		cdc_bulk_add(w, leaf, ev, CDC_INSERTED);
+		return WRITTEN;
+	}
 	/* the executor caches things in the current context as it goes along */
 	old = MemoryContextSwitchTo(target->estate->es_query_cxt);
 	if (stored->slot == NULL)
@@ -142,10 +156,11 @@ write_upsert(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored)
 
 /* Write a delete, into the row or into the side table. */
 static CdcWritten
-write_delete(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored)
+write_delete(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored, CdcFind how)
 {
 	CdcTarget  *target = w->target;
-	TupleTableSlot *slot = leaf->fresh;
+	bool		bulk = target->tomb_attno != 0 && may_gather(w, leaf, stored, how);
+	TupleTableSlot *slot = bulk ? cdc_bulk_slot(w, leaf) : leaf->fresh;
 	CdcWritten	written = WRITTEN;
 	MemoryContext old;
 
@@ -157,6 +172,11 @@ write_delete(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored)
 	}
 	if (w->rule->dry_run)
 		return WRITTEN;
+	if (bulk)
+	{
+		cdc_bulk_add(w, leaf, ev, CDC_DELETED);
+		return WRITTEN;
+	}
 	old = MemoryContextSwitchTo(target->estate->es_query_cxt);
 	if (target->tomb_attno == 0)
 	{
@@ -174,10 +194,11 @@ write_delete(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored)
 }
 
 static CdcWritten
-write_winner(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored, CdcOutcome outcome)
+write_winner(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored, CdcOutcome outcome,
+			 CdcFind how)
 {
-	CdcWritten	written = outcome == CDC_DELETED ? write_delete(w, leaf, ev, stored) :
-		write_upsert(w, leaf, ev, stored);
+	CdcWritten	written = outcome == CDC_DELETED ? write_delete(w, leaf, ev, stored, how) :
+		write_upsert(w, leaf, ev, stored, how);
 
 	ExecClearTuple(leaf->fresh);
 	return written;
@@ -193,10 +214,9 @@ is_truncated(const CdcTarget *target, const CdcEvent *ev)
 }
 
 static void
-process_winner(CdcWriter *w, const CdcEvent *ev)
+process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 {
 	CdcTarget  *target = w->target;
-	CdcFind		how = CDC_FIND_IN_ORDER;
 	bool		counted = (ev->flags & CDC_EVENT_MOVED_AWAY) == 0;
 	CdcOutcome	outcome;
 
@@ -220,7 +240,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 		cdc_target_find(target, leaf, w->keys, how, leaf->stored, &stored);
 		v = judge(w, leaf, ev, &stored);
 		if (v.write)
-			written = write_winner(w, leaf, ev, &stored, v.outcome);
+			written = write_winner(w, leaf, ev, &stored, v.outcome, how);
 		if (written == WRITE_AGAIN)
 		{
 			how = CDC_FIND_AGAIN;
@@ -240,20 +260,47 @@ process_winner(CdcWriter *w, const CdcEvent *ev)
 }
 
 static void
+end_row(CdcWriter *w)
+{
+	MemoryContextReset(w->row_context);
+	ResetPerTupleExprContext(w->target->estate);
+}
+
+/* Write the rows that gathered, and judge again those that came too late. */
+static void
+flush(CdcWriter *w)
+{
+	List	   *again = cdc_bulk_flush(w);
+	ListCell   *lc;
+
+	end_row(w);
+	foreach(lc, again)
+	{
+		process_winner(w, (CdcEvent *) lfirst(lc), CDC_FIND_AGAIN);
+		end_row(w);
+	}
+	list_free(again);
+}
+
+static void
 write_pass(CdcWriter *w, bool deletes)
 {
 	CdcEvent   *ev;
 
 	cdc_fold_rewind(w->fold);
 	cdc_target_rewind(w->target);
-	while ((ev = cdc_fold_next(w->fold)) != NULL)
+	while ((ev = cdc_fold_next(w->fold, w->bulk_rows > 0)) != NULL)
 	{
-		if (cdc_event_kills(ev) != deletes)
-			continue;
-		process_winner(w, ev);
-		MemoryContextReset(w->row_context);
-		ResetPerTupleExprContext(w->target->estate);
+		if (cdc_event_kills(ev) == deletes)
+		{
+			process_winner(w, ev, CDC_FIND_IN_ORDER);
+			end_row(w);
+		}
+		if (w->bulk_full || (w->bulk_rows > 0 && cdc_fold_keeps_much(w->fold)))
+			flush(w);
 	}
+	if (w->bulk_rows > 0)
+		flush(w);
 }
 
 /* Judge and write all winners of the fold, and count what became of them. */
@@ -268,6 +315,7 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 	memset(result, 0, sizeof(CdcWriteResult));
 	w.context.target = target;
 	w.context.staging = cols->staging_name;
+	w.context.cols = cols;
 	w.image.target = target;
 	w.image.cols = cols;
 	w.image.fold = fold;

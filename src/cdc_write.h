@@ -41,6 +41,10 @@ typedef struct CdcWriter
 	bool	   *keys_null;
 	Datum	   *before;			/* law columns before a BEFORE trigger */
 	bool	   *before_null;
+	List	   *bulk_leaves;	/* that rows gather for */
+	int			bulk_rows;
+	Size		bulk_bytes;
+	bool		bulk_full;
 	int64		compared;
 	int64		judged;			/* winners that are counted */
 	CdcNotice	crossed,
@@ -53,7 +57,16 @@ extern CdcWritten cdc_row_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *sl
 extern CdcWritten cdc_row_update(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored,
 								 TupleTableSlot *slot);
 extern CdcWritten cdc_row_delete(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored);
+extern void cdc_row_prepare_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot);
+extern void cdc_row_take_back(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot);
 extern void cdc_row_finish_triggers(CdcTarget *target);
+
+typedef struct CdcBulk CdcBulk;
+
+extern bool cdc_bulk_takes(CdcWriter *w, CdcLeaf *leaf);
+extern TupleTableSlot *cdc_bulk_slot(CdcWriter *w, CdcLeaf *leaf);
+extern void cdc_bulk_add(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcOutcome outcome);
+extern List *cdc_bulk_flush(CdcWriter *w);
 
 extern void cdc_truncate_rows(CdcWriter *w);
 
