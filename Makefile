@@ -28,6 +28,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_event.o \
                src/cdc_probe.o \
                src/cdc_bulk.o \
+               src/cdc_peek.o \
                src/cdc_fold.o \
                src/cdc_spill.o \
                src/cdc_image.o \

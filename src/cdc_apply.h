@@ -438,6 +438,8 @@ typedef struct CdcColumns
 	const struct CdcEvent *opened;	/* taken apart in these two, by event_desc */
 	Datum	   *opened_values;
 	bool	   *opened_null;
+	int			nmarkers;		/* all placeholders of all columns */
+	CdcMarker  *markers;
 	ExprContext *econtext;		/* of the casts */
 	Bitmapset  *used;			/* staging attributes that expressions use */
 } CdcColumns;
@@ -463,6 +465,8 @@ extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, 
 
 extern bool cdc_type_is_text_like(Oid type);
 extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
+extern void cdc_gaps_gather(CdcColumns *cols);
+extern bool cdc_gaps_none(const CdcColumns *cols, const char *bytes, Size len);
 extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
 						  const Datum *values, const bool *isnull, uint8 *gaps);
 
@@ -538,6 +542,7 @@ typedef struct CdcIncoming
 	Datum	   *values;			/* keys, columns, old keys */
 	bool	   *isnull;
 	TupleTableSlot *row;		/* they come from this staging row, or NULL */
+	HeapTuple	as_read;		/* which is kept as it is, or NULL */
 	MinimalTuple tuple;			/* they are in this already, or NULL */
 
 	/*
@@ -560,11 +565,18 @@ extern bool cdc_fold_keeps_much(const CdcFold *fold);
 extern void cdc_fold_end(CdcFold *fold);
 extern int64 cdc_fold_counted(CdcFold *fold);
 
+/* hints (cdc_peek.c) */
+typedef struct CdcPeek CdcPeek;
+
+extern CdcPeek *cdc_peek_create(CdcFold *fold);
+extern void cdc_peek_ahead(CdcPeek *peek, TupleTableSlot *slot);
+
 /* ---------- kept events (cdc_event.c) ---------- */
 
 extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int n, bool *isnull);
 extern void cdc_event_open(CdcColumns *cols, const CdcEvent *ev);
 extern void cdc_event_close(CdcColumns *cols);
+extern HeapTuple cdc_event_row(const CdcColumns *cols, TupleTableSlot *row);
 
 /* ---------- reading staging (cdc_read.c) ---------- */
 

@@ -537,6 +537,7 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 	map_keys(cols, target, rule);
 	map_columns(cols, target, rule);
 	map_events(cols, target, rule);
+	cdc_gaps_gather(cols);
 }
 
 /* ---------- columns on one side only ---------- */

@@ -43,6 +43,13 @@
 #endif
 
 
+/* A hint that memory is about to be read; nothing where there is no such thing. */
+#ifdef __GNUC__
+#define cdc_prefetch(addr)	__builtin_prefetch(addr)
+#else
+#define cdc_prefetch(addr)	((void) (addr))
+#endif
+
 /* ---------- rights ---------- */
 
 #include "catalog/pg_class.h"

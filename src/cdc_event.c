@@ -67,16 +67,15 @@ cdc_event_close(CdcColumns *cols)
 	cols->opened = NULL;
 }
 
-/* The staging row of an incoming event as it stands on its page, or NULL. */
-static HeapTuple
-row_as_read(const CdcColumns *cols, const CdcIncoming *in)
+/* A staging row as it stands on its page, where that can be kept, or NULL. */
+HeapTuple
+cdc_event_row(const CdcColumns *cols, TupleTableSlot *row)
 {
 	HeapTuple	tuple;
 
-	if (!cols->as_read || in->row == NULL ||
-		!(TTS_IS_BUFFERTUPLE(in->row) || TTS_IS_HEAPTUPLE(in->row)))
+	if (!cols->as_read || !(TTS_IS_BUFFERTUPLE(row) || TTS_IS_HEAPTUPLE(row)))
 		return NULL;
-	tuple = ExecFetchSlotHeapTuple(in->row, false, NULL);
+	tuple = ExecFetchSlotHeapTuple(row, false, NULL);
 	/* columns added since are not in it */
 	return HeapTupleHeaderGetNatts(tuple->t_data) == cols->event_desc->natts ? tuple : NULL;
 }
@@ -173,7 +172,7 @@ cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place)
 {
 	int			gaps = in->gaps != NULL ? fold->gap_bytes : 0;
 	Size		at = MAXALIGN(offsetof(CdcEvent, pos) + in->pos->len + gaps);
-	HeapTuple	row = in->tuple == NULL ? row_as_read(fold->cols, in) : NULL;
+	HeapTuple	row = in->as_read;
 	MinimalTuple tuple = in->tuple;
 	CdcEvent   *ev = place;
 	Size		len,

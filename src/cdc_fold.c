@@ -61,6 +61,9 @@ int			cdc_debug_fold_events = 0;
 /* Entries to start with; the table grows by doubling. */
 #define CDC_FOLD_START	1024
 
+/* Winners are asked for so many ahead of their turn. */
+#define CDC_WINNERS_AHEAD	8
+
 /* Winners from disk that are kept together at most. */
 #define CDC_KEEP_BYTES	(1024 * 1024)
 
@@ -103,6 +106,19 @@ cdc_fold_key_equal(const CdcKey *key, Datum a, Datum b)
 	return DatumGetBool(FunctionCall2Coll((FmgrInfo *) &key->equal, key->collation, a, b));
 }
 
+/* Mixes a datum well enough for a table that takes its low bits. */
+static inline uint32
+hash_value(Datum value)
+{
+	uint64		h = (uint64) value;
+
+	h ^= h >> 33;
+	h *= UINT64CONST(0xff51afd7ed558ccd);
+	h ^= h >> 33;
+	h *= UINT64CONST(0xc4ceb9fe1a85ec53);
+	return (uint32) (h >> 32);
+}
+
 static uint32
 hash_key(CdcKey *key, Datum value)
 {
@@ -111,7 +127,7 @@ hash_key(CdcKey *key, Datum value)
 	switch (key->image)
 	{
 		case CDC_KEY_BY_VALUE:
-			return hash_bytes_uint32((uint32) value ^ (uint32) (value >> 32));
+			return hash_value(value);
 		case CDC_KEY_BY_BYTES:
 			return hash_bytes((const unsigned char *) DatumGetPointer(value), key->typlen);
 		case CDC_KEY_BY_VARLENA:
@@ -153,8 +169,11 @@ probe_matches(CdcFold *fold, FoldKey key)
 uint32
 cdc_fold_hash(CdcFold *fold, const Datum *keys)
 {
-	uint32		hash = hash_key(&fold->target->keys[0], keys[0]);
+	uint32		hash;
 
+	if (fold->by_value)
+		return hash_value(keys[0]);
+	hash = hash_key(&fold->target->keys[0], keys[0]);
 	for (int i = 1; i < fold->target->nkeys; i++)
 		hash = hash_combine(hash, hash_key(&fold->target->keys[i], keys[i]));
 	return murmurhash32(hash);
@@ -350,6 +369,7 @@ cdc_fold_offer(CdcFold *fold, CdcIncoming *in)
 	gone.flags = CDC_EVENT_MOVED_AWAY | (in->gaps != NULL ? CDC_EVENT_PROTECT : 0);
 	gone.gaps = NULL;
 	gone.row = NULL;
+	gone.as_read = NULL;
 	gone.tuple = NULL;
 	gone.complete = NULL;
 	gone.values = fold->move_values;
@@ -408,6 +428,26 @@ cdc_fold_lookup(CdcFold *fold, const Datum *keys)
 	fold->probe = keys;
 	entry = fold_lookup(fold->table, probe);
 	return entry != NULL ? entry->key.top : NULL;
+}
+
+/* Hints: the table's entry for a hash, and the event that leads there. */
+void
+cdc_fold_prefetch_entry(CdcFold *fold, uint32 hash)
+{
+	cdc_prefetch(&fold->table->data[hash & fold->table->sizemask]);
+}
+
+void
+cdc_fold_prefetch_event(CdcFold *fold, uint32 hash)
+{
+	const FoldEntry *entry = &fold->table->data[hash & fold->table->sizemask];
+
+	if (entry->status != fold_SH_IN_USE || entry->hash != hash)
+		return;
+	/* its head and what a row of common size takes */
+	cdc_prefetch(entry->key.top);
+	cdc_prefetch((char *) entry->key.top + 64);
+	cdc_prefetch((char *) entry->key.top + 128);
 }
 
 int64
@@ -532,6 +572,11 @@ cdc_fold_next(CdcFold *fold, bool keep)
 {
 	if (fold->spill != NULL)
 		return cdc_spill_next(fold, keep);
+	if (fold->next + CDC_WINNERS_AHEAD < fold->nwinners)
+	{
+		cdc_prefetch(fold->winners[fold->next + CDC_WINNERS_AHEAD]);
+		cdc_prefetch((char *) fold->winners[fold->next + CDC_WINNERS_AHEAD] + 64);
+	}
 	return fold->next < fold->nwinners ? fold->winners[fold->next++] : NULL;
 }
 

@@ -65,6 +65,9 @@ extern bool cdc_fold_key_equal(const CdcKey *key, Datum a, Datum b);
 extern bool cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys);
 extern uint32 cdc_fold_hash(CdcFold *fold, const Datum *keys);
 
+extern void cdc_fold_prefetch_entry(CdcFold *fold, uint32 hash);
+extern void cdc_fold_prefetch_event(CdcFold *fold, uint32 hash);
+
 /* cdc_spill.c */
 extern CdcSpill *cdc_spill_create(CdcFold *fold);
 extern void cdc_spill_put_chain(CdcFold *fold, const CdcEvent *top);

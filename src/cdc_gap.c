@@ -19,6 +19,9 @@
 
 #include "cdc_apply.h"
 
+/* Spellings of the placeholder in one column, at most: see add_text_markers. */
+#define CDC_GAP_MARKERS	4
+
 /* ---------- the placeholder ---------- */
 
 static void
@@ -77,7 +80,7 @@ cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value)
 
 	if (value == NULL)
 		return;
-	col->markers = palloc(sizeof(CdcMarker) * 4);	/* add_text_markers adds no more */
+	col->markers = palloc(sizeof(CdcMarker) * CDC_GAP_MARKERS);
 	if (cdc_type_is_text_like(source))
 		add_text_markers(col, target, value);
 	else if (source == BYTEAOID)
@@ -92,7 +95,7 @@ cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value)
 		add_marker(col, pstrdup(value));
 }
 
-static bool
+static inline bool
 varlena_is_marker(const CdcColumn *col, struct varlena *v)
 {
 	/* a placeholder is short: it is never compressed or out of line */
@@ -106,7 +109,7 @@ varlena_is_marker(const CdcColumn *col, struct varlena *v)
 }
 
 /* Is the (non-null) staging value the placeholder for "not carried"? */
-static bool
+static inline bool
 is_marker(const CdcColumn *col, Datum value)
 {
 	struct varlena *v;
@@ -205,6 +208,48 @@ gaps_from_list(CdcColumns *cols, Oid type, Datum value, uint8 *gaps, bool *any)
 			gaps_by_name(cols, gaps, VARDATA_ANY(DatumGetPointer(elems[i])),
 						 VARSIZE_ANY_EXHDR(DatumGetPointer(elems[i])), any);
 	}
+}
+
+/*
+ * Is no placeholder among these bytes of a row?  It would stand there as it
+ * is, since it is never compressed or out of line.
+ */
+bool
+cdc_gaps_none(const CdcColumns *cols, const char *bytes, Size len)
+{
+	for (int i = 0; i < cols->nmarkers; i++)
+	{
+		const CdcMarker *marker = &cols->markers[i];
+		const char *at = bytes;
+		const char *end = bytes + len - Min(marker->len, len);
+
+		while (at <= end && (at = memchr(at, marker->bytes[0], end - at + 1)) != NULL)
+		{
+			if (memcmp(at, marker->bytes, marker->len) == 0)
+				return false;
+			at++;
+		}
+	}
+	return true;
+}
+
+/* All placeholders of all columns, each once. */
+void
+cdc_gaps_gather(CdcColumns *cols)
+{
+	cols->markers = palloc(sizeof(CdcMarker) * (CDC_GAP_MARKERS * cols->ncols + 1));
+	for (int i = 0; i < cols->ncols; i++)
+		for (int m = 0; m < cols->cols[i].nmarkers; m++)
+		{
+			const CdcMarker *marker = &cols->cols[i].markers[m];
+			bool		known = false;
+
+			for (int k = 0; k < cols->nmarkers; k++)
+				known |= cols->markers[k].len == marker->len &&
+					memcmp(cols->markers[k].bytes, marker->bytes, marker->len) == 0;
+			if (!known)
+				cols->markers[cols->nmarkers++] = *marker;
+		}
 }
 
 /*

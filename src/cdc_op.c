@@ -82,6 +82,7 @@ struct CdcOps
 	Oid			type;			/* base type of the op column */
 	bool		text_like;
 	Oid			output;
+	CdcOp		single[256];	/* of one byte; class CDC_UNKNOWN: not looked up yet */
 	int			ncache;
 	struct
 	{
@@ -153,6 +154,8 @@ cdc_ops_create(Jsonb *op_map, Oid type)
 
 	if (op_map != NULL)
 		read_op_map(ops, op_map);
+	for (int i = 0; i < lengthof(ops->single); i++)
+		ops->single[i].class = CDC_UNKNOWN;
 	if (OidIsValid(type))
 	{
 		bool		varlena;
@@ -205,10 +208,14 @@ cdc_op_decode(CdcOps *ops, Datum value)
 
 	if (ops->text_like)
 	{
-		struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
+		struct varlena *v = (struct varlena *) DatumGetPointer(value);
 
+		if (!VARATT_IS_SHORT(v))
+			v = PG_DETOAST_DATUM_PACKED(value);
 		text = VARDATA_ANY(v);
 		len = VARSIZE_ANY_EXHDR(v);
+		if (len == 1 && ops->single[(uint8) text[0]].class != CDC_UNKNOWN)
+			return ops->single[(uint8) text[0]];
 	}
 	else
 	{
@@ -221,7 +228,9 @@ cdc_op_decode(CdcOps *ops, Datum value)
 			return ops->cache[i].op;
 
 	op = cdc_op_from_text(ops, text, len);
-	if (ops->ncache < CDC_OP_CACHE && len <= CDC_OP_CACHE_LEN)
+	if (len == 1)
+		ops->single[(uint8) text[0]] = op;
+	else if (ops->ncache < CDC_OP_CACHE && len <= CDC_OP_CACHE_LEN)
 	{
 		ops->cache[ops->ncache].len = len;
 		memcpy(ops->cache[ops->ncache].text, text, len);

@@ -103,8 +103,10 @@ cdc_position_from_columns(int n, const Oid *types, const Datum *values, const bo
 		return;
 	if (types[0] == position_type)
 	{
-		struct varlena *v = PG_DETOAST_DATUM_PACKED(values[0]);
+		struct varlena *v = (struct varlena *) DatumGetPointer(values[0]);
 
+		if (!VARATT_IS_SHORT(v))
+			v = PG_DETOAST_DATUM_PACKED(values[0]);
 		pos->len = VARSIZE_ANY_EXHDR(v);
 		memcpy(pos->bytes, VARDATA_ANY(v), pos->len);
 	}

@@ -27,6 +27,8 @@
 
 #include "postgres.h"
 
+#include "port/pg_bswap.h"
+
 #define CDC_POSITION_MAX_PARTS	8
 
 /* flag byte + 4 epoch bytes + 8 parts of a length byte and 8 bytes */
@@ -90,11 +92,37 @@ cdc_position_kind_of(const uint8 *bytes)
 	return (bytes[0] & CDC_POSITION_NUMBER_BIT) ? CDC_POSITION_NUMBER : CDC_POSITION_LSN;
 }
 
+/* Eight bytes of a payload as a number that orders as they do. */
+static inline uint64
+cdc_position_word(const uint8 *bytes)
+{
+	uint64		word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return pg_ntoh64(word);
+}
+
 static inline int
 cdc_position_compare(const uint8 *a, int alen, const uint8 *b, int blen)
 {
-	int			cmp = memcmp(a, b, Min(alen, blen));
+	int			cmp;
 
+	/* most are of one length and differ in their first or last eight bytes */
+	if (alen >= 8 && blen >= 8)
+	{
+		uint64		x = cdc_position_word(a);
+		uint64		y = cdc_position_word(b);
+
+		if (x != y)
+			return x > y ? 1 : -1;
+		if (alen == blen && alen <= 16)
+		{
+			x = cdc_position_word(a + alen - 8);
+			y = cdc_position_word(b + blen - 8);
+			return (x > y) - (x < y);
+		}
+	}
+	cmp = memcmp(a, b, Min(alen, blen));
 	if (cmp != 0)
 		return cmp;
 	return (alen > blen) - (alen < blen);

@@ -40,6 +40,7 @@ typedef struct CdcReader
 	CdcColumns *cols;
 	const CdcRule *rule;
 	CdcFold    *fold;
+	CdcPeek    *peek;			/* or NULL */
 	CdcReadResult *result;
 	CdcOps	   *ops;
 	CdcOp		default_op;
@@ -60,6 +61,7 @@ typedef struct CdcReader
 	Oid			flag_type;
 	Oid			unchanged_type;
 	bool		look_for_gaps;
+	bool		only_markers;	/* that is, for placeholders, or for nothing */
 	uint8	   *gaps;
 	Datum	   *values;			/* of the event in hand */
 	bool	   *isnull;
@@ -418,6 +420,12 @@ complete_event(CdcIncoming *in, void *arg)
 	Datum	   *values = r->values + cols->nkeys;
 	bool	   *isnull = r->isnull + cols->nkeys;
 
+	in->as_read = cdc_event_row(cols, slot);
+	/* most rows carry everything, and their values are not needed one by one */
+	if (in->as_read != NULL && r->only_markers &&
+		cdc_gaps_none(cols, (char *) in->as_read->t_data + in->as_read->t_data->t_hoff,
+					  in->as_read->t_len - in->as_read->t_data->t_hoff))
+		return;
 	slot_getallattrs(slot);
 	for (int i = 0; i < cols->ncols; i++)
 	{
@@ -498,6 +506,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	in.values = r->values;
 	in.isnull = r->isnull;
 	in.row = slot;
+	in.as_read = NULL;
 	in.tuple = NULL;
 	in.gaps = NULL;
 	in.complete = complete_event;
@@ -517,6 +526,8 @@ receive_slot(TupleTableSlot *slot, DestReceiver *self)
 	CdcReader  *r = (CdcReader *) self;
 	MemoryContext old = MemoryContextSwitchTo(r->row_context);
 
+	if (r->peek != NULL)
+		cdc_peek_ahead(r->peek, slot);
 	read_row(r, slot);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(r->row_context);
@@ -602,6 +613,7 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->cols = cols;
 	r->rule = rule;
 	r->fold = fold;
+	r->peek = cdc_peek_create(fold);
 	r->call_context = CurrentMemoryContext;
 	r->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply staging row",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -611,6 +623,7 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->default_op = cdc_op_default(r->ops, rule->default_op);
 	r->gaps = palloc0((cols->ncols + 7) / 8 + 1);
 	r->look_for_gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
+	r->only_markers = !r->look_for_gaps;
 	for (int i = 0; i < cols->ncols; i++)
 		r->look_for_gaps |= cols->cols[i].nmarkers > 0;
 	r->values = palloc0(sizeof(Datum) * cols->nevent);

@@ -213,6 +213,7 @@ offer_stored(CdcFold *fold, const char *stored, CdcEvent **top)
 	in.values = NULL;
 	in.isnull = NULL;
 	in.row = NULL;
+	in.as_read = NULL;
 	in.tuple = tuple;
 	in.complete = NULL;
 	cdc_fold_offer_to(fold, top, &in);

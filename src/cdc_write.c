@@ -61,6 +61,7 @@ compare_same(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *s
 	if (option == CDC_SAME_KEEP ||
 		(option == CDC_SAME_WARN && w->compared++ >= CDC_COMPARE_LIMIT))
 		return;
+	cdc_event_open(w->cols, ev);
 	column = cdc_image_difference(&w->image, leaf, ev, stored);
 	if (column == NULL)
 		return;
@@ -197,7 +198,10 @@ static CdcWritten
 write_winner(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored, CdcOutcome outcome,
 			 CdcFind how)
 {
-	CdcWritten	written = outcome == CDC_DELETED ? write_delete(w, leaf, ev, stored, how) :
+	CdcWritten	written;
+
+	cdc_event_open(w->cols, ev);
+	written = outcome == CDC_DELETED ? write_delete(w, leaf, ev, stored, how) :
 		write_upsert(w, leaf, ev, stored, how);
 
 	ExecClearTuple(leaf->fresh);
@@ -222,7 +226,6 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 
 	if (is_truncated(target, ev))
 		return;
-	cdc_event_open(w->cols, ev);
 	for (int i = 0; i < target->nkeys; i++)
 		w->keys[i] = cdc_event_value(w->cols, ev, i + 1, &w->keys_null[i]);
 	w->context.keys = w->keys;
