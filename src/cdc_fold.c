@@ -440,9 +440,18 @@ cdc_fold_prefetch_entry(CdcFold *fold, uint32 hash)
 void
 cdc_fold_prefetch_event(CdcFold *fold, uint32 hash)
 {
-	const FoldEntry *entry = &fold->table->data[hash & fold->table->sizemask];
+	uint32		bucket = hash & fold->table->sizemask;
+	const FoldEntry *entry = &fold->table->data[bucket];
 
-	if (entry->status != fold_SH_IN_USE || entry->hash != hash)
+	/* it may have been put off a little */
+	for (int i = 0; entry->hash != hash; i++)
+	{
+		if (i == 4 || entry->status != fold_SH_IN_USE)
+			return;
+		bucket = (bucket + 1) & fold->table->sizemask;
+		entry = &fold->table->data[bucket];
+	}
+	if (entry->status != fold_SH_IN_USE)
 		return;
 	/* its head and what a row of common size takes */
 	cdc_prefetch(entry->key.top);
