@@ -1,106 +1,134 @@
 """Workloads of cdc_apply against plain SQL: large batches."""
-from harness import connect, drop_templates, restore, same_content, template, timed
-from peers import PEERS, script, statements
 import shapes
+from contest import Contest, Entry, Events, Piece, contest, entries
+from harness import connect, evict, restart
+from peers import PEERS
 
-LIVE = {}                             # what a workload's first competitor left: live rows and their hash
-
-
-def prepared(b, name, shape, layout, rows, staging, vacuum=True):
-    """A template database: target, staging, the limit's winners, all vacuumed and analyzed."""
-    setup = shape.create_target(layout) + shape.create_staging(layout)
-    if rows:
-        setup += shape.fill_target(layout, rows)
-    setup += shape.finish_target(layout)
-    setup += staging(layout)
-    if layout == 'c':
-        setup += shape.winners(layout)
-    setup += ['VACUUM ANALYZE']
-    return template(b, name, setup)
-
-
-def expectation(shape, layout, name):
-    s = connect(name, "-c work_mem=1GB")
-    row = s.run(shape.expected(layout))[0]
-    s.close()
-    return row
-
-
-class Contest:
-    """One start state, several competitors, one or more timed pieces in a row."""
-
-    def __init__(self, b, title, shape, rows, events, keys, space, deletes=5):
-        self.b, self.title, self.shape = b, title, shape
-        self.rows, self.events = rows, events
-        self.names, self.right = {}, {}
-        self.bad = {}
-
-        def staging(layout):
-            return shape.fill_staging(layout, events, keys, space, deletes=deletes)
-        self.staging = staging
-
-    def layout(self, who):
-        return self.shape.layout if who.startswith('cdc') or who == 'L' else self.shape.peer_layout
-
-    def make(self, layouts):
-        for layout in sorted(layouts):
-            name = 'bench_%s_%s' % (self.title.replace('-', '_'), layout)
-            self.names[layout] = prepared(self.b, name, self.shape, layout, self.rows, self.staging)
-            self.right[layout] = expectation(self.shape, layout, name)
-        if len({tuple(r[:3]) for r in self.right.values()}) > 1:
-            self.b.verdict(False, '%s: the layouts do not start from the same rows' % self.title)
-        self.b.note('%s: %d rows, %d events, %s' % (self.title, self.rows, self.events, ' and '.join(
-            'live %s dead %s' % (r[0], r[2]) for r in list(self.right.values())[:1])))
-
-    def check(self, s, who, layout):
-        ok = same_content(s, self.shape, layout, self.right[layout])
-        self.bad[who] = self.bad.get(who, 0) + (not ok)
-
-    def verdicts(self, rounds):
-        for who, bad in self.bad.items():
-            self.b.verdict(not bad, '%s: %s ends with the expected rows (%s live) after each of %d rounds' % (
-                self.title, who, list(self.right.values())[0][0], rounds))
-
-    def run(self, competitors, pieces, rounds=None, options='', calls={}, warm=True, restored=None):
-        """pieces: names of timed pieces; 'x' the apply, then what to do before each following one."""
-        rounds = rounds or self.b.rounds
-        self.make({self.layout(c) for c in competitors})
-        for _, who in self.b.turns(competitors, rounds):
-            layout = self.layout(who)
-            restore(self.names[layout], warm)
-            s = connect(options=options)
-            if restored:
-                s = restored(s, who)
-            sql = script(statements(who, self.shape, layout, call=calls.get(who, '')))
-            for n, (piece, before) in enumerate(pieces):
-                if n and who in ('L', 'P5'):
-                    continue
-                if before:
-                    s.run(before)
-                self.b.record(piece, who, timed(s, sql))
-            self.check(s, who, layout)
-            s.close()
-        self.verdicts(rounds)
-
-    def drop(self):
-        drop_templates(self.b, *self.names.values())
+ALL = ('cdc', *PEERS, 'P5', 'L')
+REPLAYS = ('cdc', *PEERS)
 
 
 def initial(b):
-    c = Contest(b, 'initial', shapes.plain(), 0, b.n(1000000), b.n(362000), b.n(5500000))
-    c.run(b.choose('cdc', *PEERS, 'P5', 'L'), [('initial', None)])
-    c.drop()
+    contest(b, 'initial', shapes.plain(), 0, [Events(b.n(1e6), b.n(362e3), b.n(5.5e6))], [Piece('initial')], ALL)
 
 
 def update(b):
     """An update of a large target, the same batch again, and again after VACUUM."""
-    c = Contest(b, 'update', shapes.plain(), b.n(5000000), b.n(1000000), b.n(362000), b.n(5500000))
-    c.run(b.choose('cdc', *PEERS, 'P5', 'L'),
-          [('update', None), ('replay', None), ('replay-vacuumed', 'VACUUM target')])
-    c.drop()
+    contest(b, 'update', shapes.plain(), b.n(5e6), [Events(b.n(1e6), b.n(362e3), b.n(5.5e6))], [
+        Piece('update'), Piece('replay', only=REPLAYS),
+        Piece('replay vacuumed', before='VACUUM target', only=REPLAYS)], ALL)
 
 
 def hot(b):
-    c = Contest(b, 'hot', shapes.plain(), b.n(5000000), b.n(1000000), b.n(10000), b.n(5000000))
-    c.run(b.choose('cdc', *PEERS, 'L'), [('hot', None)])
+    contest(b, 'hot', shapes.plain(), b.n(5e6), [Events(b.n(1e6), b.n(10e3), b.n(5e6))], [Piece('hot')],
+            ('cdc', *PEERS, 'L'))
+
+
+def wide(b):
+    """60 columns, some in TOAST: many bytes that a loser of its key need not move."""
+    contest(b, 'wide', shapes.wide(), b.n(2e5), [Events(b.n(2e5), b.n(72e3), b.n(2.2e5))], [Piece('wide')])
+
+
+def deletes(b):
+    """Every third event a delete, one stored row in ten dead, in both homes."""
+    events = [Events(b.n(5e5), b.n(181e3), b.n(1.1e6), deletes=30)]
+    contest(b, 'deletes-row', shapes.plain(dead_every=10), b.n(1e6), events, [Piece('deletes, in the row')])
+    contest(b, 'deletes-side', shapes.plain(dead_every=10, home='side'), b.n(1e6), events,
+            [Piece('deletes, side table')], ('cdc', 'P1', 'P2', 'P4'))
+
+
+def medium(b):
+    return b.n(1e6), [Events(b.n(5e5), b.n(181e3), b.n(1.1e6))]
+
+
+def keys(b):
+    rows, events = medium(b)
+    contest(b, 'text', shapes.text_key(), rows, events, [Piece('text key')])
+    contest(b, 'composite', shapes.composite_key(), rows, events, [Piece('composite key')])
+
+
+def storage(b):
+    """Fillfactor, more indexes, partitions: what the table is made of."""
+    rows, events = medium(b)
+    for fill in (100, 90, 80):
+        contest(b, 'fill-%d' % fill, shapes.plain(fillfactor=fill), rows, events, [Piece('fillfactor %d' % fill)])
+    contest(b, 'indexes', shapes.plain(indexes=('changed_at', 'status, amount')), rows, events, [Piece('two more indexes')])
+    contest(b, 'partitioned', shapes.plain(partitions=8), rows, events, [Piece('8 partitions')])
+
+
+def memory(b):
+    """The same update with little and with much work_mem."""
+    rows, events = b.n(1e6), [Events(b.n(1e6), b.n(362e3), b.n(1.1e6))]
+    for size in ('4MB', '512MB'):
+        contest(b, 'memory-' + size, shapes.plain(), rows, events, [Piece('work_mem ' + size)],
+                options='-c work_mem=' + size)
+
+
+def layouts(b):
+    """Would the peers do better with a cdc_position column?"""
+    rows, events = medium(b)
+    shape = shapes.plain()
+    who = entries(shape, b.choose('cdc', *PEERS))
+    for p in b.choose(*PEERS):
+        who[p + ' cdc_position'] = Entry(shape, 'c', p)
+    c = Contest(b, 'layouts', rows, events)
+    c.run(who, [Piece('peers with cdc_position')])
     c.drop()
+
+
+def uuid(b):
+    """Random keys on a table four times shared_buffers, from disk and from the operating system's cache."""
+    restart(shared_buffers='%dMB' % max(1, int(256 * min(1, b.scale))))
+    shape, rows, events = shapes.uuid_key(), b.n(5e6), [Events(b.n(1e5), b.n(36e3), b.n(5.5e6))]
+    try:
+        c = Contest(b, 'uuid', rows, events)
+        who = entries(shape, b.choose('cdc', *PEERS))
+        c.run(who, [Piece('uuid, warm')], rounds=min(b.rounds, 3))
+
+        def cold(_):
+            restart(shared_buffers='%dMB' % max(1, int(256 * min(1, b.scale))))
+            evict()
+            return connect()
+        c.bad.clear()
+        c.run(who, [Piece('uuid, cold')], rounds=min(b.rounds, 3), warm=False, reach=cold)
+        c.drop()
+    finally:
+        restart()
+
+
+def safety(b):
+    """What being attached, guarded, or in the other home costs: cdc_apply against itself."""
+    rows, events = medium(b)
+    row, side = shapes.plain(), shapes.plain(home='side')
+    attach = "SELECT cdc_attach('target', 'staging', tombstone_column => 'deleted'%s)"
+    expression = ['ALTER TABLE staging ADD COLUMN lsn pg_lsn, ADD COLUMN ordinal bigint',
+                  'UPDATE staging SET lsn = cdc_position_lsn(source_position), '
+                  'ordinal = cdc_position_part(source_position, 2)::bigint',
+                  'ALTER TABLE staging DROP COLUMN source_position', 'VACUUM FULL staging', 'ANALYZE staging']
+    c = Contest(b, 'safety', rows, events)
+    c.run({'cdc': Entry(row, 'c', 'cdc'),
+           'attached': Entry(row, 'c', 'cdc', '', [attach % '']),
+           'guarded': Entry(row, 'c', 'cdc', '', [attach % ", guard => 'skip'"]),
+           'side table': Entry(side, 'c', 'cdc'),
+           'consume delete': Entry(row, 'c', 'cdc', ", consume => 'delete'"),
+           'expression': Entry(row, 'c', 'cdc', ", staging_position => 'cdc_position(lsn, ordinal)', "
+                               "except_columns => '{lsn,ordinal}'", expression)}, [Piece('safety')])
+    c.drop()
+
+
+def growth_target(b):
+    """The same batches on larger and larger targets."""
+    events = [Events(b.n(5e5), b.n(181e3), 0), Events(b.n(5e5), b.n(10e3), 0, b.n(5e5), 'staging_hot')]
+    for size in (1e6, 4e6, 16e6):
+        name = '%dM rows' % (size / 1e6)
+        here = [e._replace(space=b.n(size * 1.1) if e.name == 'staging' else b.n(size)) for e in events]
+        contest(b, 'growth-%dM' % (size / 1e6), shapes.plain(), b.n(size), here, [
+            Piece('update, ' + name), Piece('replay, ' + name), Piece('hot, ' + name, 'staging_hot')],
+            ('cdc', 'P1', 'P2', 'P3'), rounds=min(b.rounds, 3))
+
+
+def growth_batch(b):
+    """Larger and larger batches on one target."""
+    for size, name in ((1e4, '10k'), (1e5, '100k'), (1e6, '1M'), (1e7, '10M')):
+        contest(b, 'batch-' + name, shapes.plain(), b.n(5e6), [Events(b.n(size), b.n(size * .362), b.n(5.5e6))],
+                [Piece('batch of ' + name)], ('cdc', 'P1', 'P3'), rounds=min(b.rounds, 3))

@@ -9,11 +9,23 @@ import sys
 
 from harness import Bench, mid, noise, ratio
 import apply
+import micro
 
 WORKLOADS = {
     'initial': apply.initial,
     'update': apply.update,
     'hot': apply.hot,
+    'micro': micro.micro,
+    'wide': apply.wide,
+    'deletes': apply.deletes,
+    'keys': apply.keys,
+    'uuid': apply.uuid,
+    'storage': apply.storage,
+    'memory': apply.memory,
+    'layouts': apply.layouts,
+    'safety': apply.safety,
+    'growth-target': apply.growth_target,
+    'growth-batch': apply.growth_batch,
 }
 
 

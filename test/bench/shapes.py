@@ -22,9 +22,15 @@ def draw(seed, n):
     return '((hashint8extended(e, %d) & 9223372036854775807) %% %d)' % (seed, n)
 
 
+def key_number(keys, space):
+    """One of keys numbers, spread over 1..space."""
+    return '1 + %s * %d / %d' % (draw(10, keys), space, keys)
+
+
 class Shape:
     def __init__(self, name, keys, columns, home='row', fillfactor=100, partitions=0, indexes=(), layout='c',
-                 peer_layout='p'):
+                 peer_layout='p', dead_every=0):
+        self.dead_every = dead_every
         self.name, self.keys, self.columns, self.home = name, keys, columns, home
         self.fillfactor, self.partitions, self.indexes = fillfactor, partitions, indexes
         self.layout, self.peer_layout = layout, peer_layout
@@ -69,12 +75,24 @@ class Shape:
                        % (n, self.partitions, n, with_))
         return out
 
-    def fill_target(self, layout, rows, to_key='i'):
-        """Rows of key numbers to_key of 1..rows, in key number order."""
+    def fill_target(self, layout, rows):
+        """Rows of key numbers 1..rows, in that order; one in dead_every is dead."""
         names = self.data_list + ', ' + ', '.join(self.position(layout))
-        return ['INSERT INTO target (%s) SELECT %s, %s FROM (SELECT %s AS k FROM generate_series(1::bigint, %d) i) x' % (
-            names, self.values(self.keys + self.columns, 'k', '0::bigint'),
-            self.position_value(layout, OLD_LSN, '0'), to_key, rows)]
+        values = '%s, %s' % (self.values(self.keys + self.columns, 'k', '0::bigint'),
+                             self.position_value(layout, OLD_LSN, '0'))
+        where = ''
+        if self.dead_every and self.home == 'row':
+            names, values = names + ', deleted', values + ', k %% %d = 0' % self.dead_every
+        elif self.dead_every:
+            where = 'WHERE k %% %d <> 0' % self.dead_every
+        return ['INSERT INTO target (%s) SELECT %s FROM generate_series(1::bigint, %d) k %s' % (names, values, rows, where)]
+
+    def fill_tombstones(self, layout, rows):
+        if not self.dead_every or self.home == 'row':
+            return []
+        return ['INSERT INTO target_tombstones (%s, %s, deleted_at) SELECT %s, %s, now() FROM generate_series(1::bigint, %d) k WHERE k %% %d = 0' % (
+            self.key_list, ', '.join(self.position(layout)), self.values(self.keys, 'k', '0::bigint'),
+            self.position_value(layout, OLD_LSN, '0'), rows, self.dead_every)]
 
     def finish_target(self, layout):
         out = ['ALTER TABLE target ADD PRIMARY KEY (%s)' % self.key_list]
@@ -93,21 +111,22 @@ class Shape:
         return ['CREATE TABLE %s (%s) WITH (autovacuum_enabled = false)' % (
             name, ', '.join(columns + self.position_types(layout)))]
 
-    def select_events(self, layout, events, first=0, deletes=5):
+    def select_events(self, layout, events, deletes=5, extra='', order='late'):
         """Events as a query. events is a query that gives e, k and late."""
         dead = '%s < %d' % (draw(11, 100), deletes) if deletes else 'false'
         values = ', '.join('CASE WHEN NOT dead THEN %s END' % c.value.format(k='k', e='e') for c in self.columns)
-        return ("SELECT CASE WHEN dead THEN 'd' WHEN %s = 0 THEN 'c' ELSE 'u' END, %s, %s, %s "
-                "FROM (SELECT e, k, late, %s AS dead FROM (%s) y) x ORDER BY late" % (
-                    draw(12, 10), self.values(self.keys, 'k', 'e'), values,
-                    self.position_value(layout, LSN, ORDINAL), dead, events))
+        return ("SELECT %s CASE WHEN dead THEN 'd' WHEN %s = 0 THEN 'c' ELSE 'u' END, %s, %s, %s "
+                "FROM (SELECT *, %s AS dead FROM (%s) y) x ORDER BY %s" % (
+                    extra, draw(12, 10), self.values(self.keys, 'k', 'e'), values,
+                    self.position_value(layout, LSN, ORDINAL), dead, events, order))
 
     def fill_staging(self, layout, events, keys, space, name='staging', first=0, deletes=5):
         """That many events of keys drawn from 1..space, one event in ten late."""
+        events = int(events)
         late = 'e + CASE WHEN %s = 0 THEN %s ELSE 0 END' % (draw(13, 10), draw(14, max(1, events // 20)))
-        k = '1 + %s * %d / %d' % (draw(10, keys), space, keys)
-        query = 'SELECT e, %s AS k, %s AS late FROM generate_series(%d::bigint, %d) e' % (k, late, first, first + events - 1)
-        return ['INSERT INTO %s %s' % (name, self.select_events(layout, query, first, deletes))]
+        query = 'SELECT e, %s AS k, %s AS late FROM generate_series(%d::bigint, %d) e' % (
+            key_number(keys, space), late, first, first + events - 1)
+        return ['INSERT INTO %s %s' % (name, self.select_events(layout, query, deletes))]
 
     def winners(self, layout):
         """For the limit: what an apply writes, known in advance, in key order."""
@@ -135,21 +154,24 @@ class Shape:
         return ('SELECT a.c1, a.c2, b.c1, a.c4 + b.c2 FROM (%s) a (c1, c2, c3, c4), (SELECT count(*), '
                 'coalesce(sum(hash_record_extended(ROW(%s), 0)), 0) FROM target_tombstones) b (c1, c2)' % (query, both))
 
-    def expected(self, layout):
+    def expected(self, layout, staging='staging'):
         """The same row, worked out by plain SQL from target and staging as they are before an apply."""
         position = self.position(layout)
         names = self.data_list + ', ' + ', '.join(position)
         same = ' AND '.join('t.%s = w.%s' % (c.name, c.name) for c in self.keys)
         newer = '(%s) > (%s)' % (', '.join(self.position(layout, 'w')), ', '.join(self.position(layout, 't')))
-        stored = '%s, %s' % (names, 'deleted' if self.home == 'row' else 'false AS deleted')
-        latest = "SELECT DISTINCT ON (%s) %s, op = 'd' AS deleted FROM staging ORDER BY %s, %s" % (
-            self.key_list, names, self.key_list, newest_first(self, layout))
-        flat = ("SELECT %s FROM target t WHERE NOT EXISTS (SELECT FROM w WHERE %s AND %s) UNION ALL "
-                "SELECT %s, deleted FROM w WHERE NOT EXISTS (SELECT FROM target t WHERE %s AND NOT %s)" % (
-                    stored, same, newer, names, same, newer))
+        stored = 'SELECT %s, %s AS deleted FROM target' % (names, 'deleted' if self.home == 'row' else 'false')
+        if self.home == 'side':
+            nothing = ', '.join('NULL::' + c.type for c in self.columns)
+            stored += ' UNION ALL SELECT %s, %s, %s, true FROM target_tombstones' % (
+                self.key_list, nothing, ', '.join(position))
+        latest = "SELECT DISTINCT ON (%s) %s, op = 'd' AS deleted FROM %s ORDER BY %s, %s" % (
+            self.key_list, names, staging, self.key_list, newest_first(self, layout))
+        flat = ("SELECT * FROM t WHERE NOT EXISTS (SELECT FROM w WHERE %s AND %s) UNION ALL "
+                "SELECT * FROM w WHERE NOT EXISTS (SELECT FROM t WHERE %s AND NOT %s)" % (same, newer, same, newer))
         # content() reads the flag, also where the table has none
         flag = Shape(self.name, self.keys, self.columns)
-        return 'WITH w AS MATERIALIZED (%s) %s' % (latest, flag.content(layout, '(%s)' % flat))
+        return 'WITH t AS (%s), w AS MATERIALIZED (%s) %s' % (stored, latest, flag.content(layout, '(%s)' % flat))
 
 
 def newest_first(shape, layout):
@@ -190,8 +212,8 @@ def wide(columns=60, **options):
     for n in range(columns):
         if n % 15 == 7:
             # md5 does not compress, and every second value stays in line
-            long = "repeat('x', 200) || (SELECT string_agg(md5({k}::text || i), '') FROM generate_series(1, 90) i)"
-            values.append(Column('c%d' % n, 'text', "CASE WHEN ({k} + {e}) %% 4 = 0 THEN %s ELSE 'short ' || {e} END" % long))
+            long = "(SELECT string_agg(md5({k}::text || i), '') FROM generate_series(1, 70) i)"
+            values.append(Column('c%d' % n, 'text', "CASE WHEN ({k} + {e}) % 4 = 0 THEN " + long + " ELSE 'short ' || {e} END"))
         elif n % 3 == 0:
             values.append(Column('c%d' % n, 'bigint', '{e} * %d' % (n + 1)))
         elif n % 3 == 1:
