@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import namedtuple
+from types import SimpleNamespace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 from pg import PgError, Session  # noqa: E402
@@ -26,18 +27,21 @@ class Bench:
     """What one run has measured, and the options it runs with."""
 
     def __init__(self, options):
-        self.scale, self.rounds = options.scale, options.rounds
-        self.wanted = options.competitors
+        self.scale, self.rounds, self.wanted = options.scale, options.rounds, options.competitors
         self.samples = {}             # (workload, competitor) -> [Sample per round]
         self.passed = self.failed = 0
         self.began = time.time()
         self.templates = set()
 
+    @classmethod
+    def of(cls, scale):
+        return cls(SimpleNamespace(scale=scale, rounds=0, competitors=[]))
+
     def n(self, x, least=1):
         return max(least, int(x * self.scale))
 
     def choose(self, *names):
-        return [c for c in names if not self.wanted or c in self.wanted or c.startswith('cdc')]
+        return [c for c in names if not self.wanted or c in self.wanted or c in ('cdc', 'latest')]
 
     def record(self, workload, competitor, sample):
         self.samples.setdefault((workload, competitor), []).append(sample)
@@ -190,12 +194,12 @@ def ratio(b, workload, one, other, field='seconds'):
     return median(got)
 
 
-def noise(b, workload):
+def noise(b, workload, field='seconds'):
     """A against A: how far the next round's time of the same competitor is off, in the median."""
     off = []
     for (w, _), got in b.samples.items():
         if w == workload:
-            off += [max(x.seconds, y.seconds) / min(x.seconds, y.seconds) - 1 for x, y in zip(got, got[1:])]
+            off += [abs(getattr(x, field) / getattr(y, field) - 1) for x, y in zip(got, got[1:]) if getattr(y, field)]
     return median(off)
 
 

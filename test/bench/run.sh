@@ -5,11 +5,16 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . test/lib.sh
 
+only=
+native=
 for arg in "$@"; do
   case $arg in
     --help | -h) exec python3 test/bench/bench.py --help ;;
+    --only | --only=*) only=1 ;;
   esac
+  [[ $arg != native && $arg != --only=native ]] || native=1
 done
+[ -n "$only" ] || native=1
 
 # Production's settings, but for what would measure this machine's disk:
 # no fsync, and log files enough to never be waited for.
@@ -23,6 +28,13 @@ settings=(
 
 cdc_prepare
 [ -n "${CDC_PREPARED:-}" ] || cdc_build
+if [ -n "$native" ]; then
+  # two clusters that sleep but for this one workload
+  for role in PUBLISHER SUBSCRIBER; do
+    cdc_server_start "${role,,}" "${settings[@]}" "shared_buffers = '2GB'" "wal_level = logical" "min_wal_size = '80MB'"
+    export "CDC_BENCH_$role=$PGHOST"
+  done
+fi
 cdc_server_start bench "${settings[@]}"
 export CDC_BIN CDC_SERVER_LOG CDC_BENCH_DATA=$CDC_WORK/bench/data
 status=0
