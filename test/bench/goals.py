@@ -22,8 +22,8 @@ NO_WAL = 1024
 
 
 def by(piece, field):
-    """CPU time of the backend alone says nothing where others work for it."""
-    return 'seconds' if 'workers' in piece else field
+    """CPU time of the backend says nothing where others work for it or where it waits for the disk."""
+    return 'seconds' if 'workers' in piece or 'cold' in piece else field
 
 
 def ours(b, piece):
