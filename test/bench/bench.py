@@ -12,7 +12,6 @@ import sys
 import apply
 import micro
 import native
-import picture
 import report
 import values
 from harness import Bench
@@ -73,9 +72,8 @@ def merged(b, found, path):
         return b, found
     for key, got in b.samples.items():
         old.samples[key] = got
-    # in the order in which a whole run has them
-    whole = list(dict.fromkeys([k for k in old.samples]))
-    found['samples'] = [{'workload': w, 'competitor': c, 'samples': [list(x) for x in old.samples[w, c]]} for w, c in whole]
+    found['samples'] = [{'workload': w, 'competitor': c, 'samples': [list(x) for x in got]}
+                        for (w, c), got in old.samples.items()]
     return old, found
 
 
@@ -96,9 +94,7 @@ def main():
         path = os.path.join(report.HERE, 'results.json')
         kept, found = merged(b, found, path)
         report.write_json(path, found)
-        report.write_readme(kept, found)
-        with open(os.path.join(report.HERE, 'results.svg'), 'w') as f:
-            f.write(picture.picture(kept, found))
+        report.redraw(kept, found)
     print('%d of %d goals met, %d minutes' % (met, goals, found['minutes']))
     if options.strict:
         b.verdict(met == goals, 'goals: %d of %d met' % (met, goals))

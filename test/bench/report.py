@@ -1,11 +1,16 @@
-"""The table, the JSON and the README's section, all from the same samples."""
+#!/usr/bin/env python3
+"""The table, the JSON and the README's section, all from the same samples.
+
+As a program: writes README.md's section and results.svg anew from results.json.
+"""
 import json
 import os
 import platform
 import time
 
 import goals
-from harness import Bench, Sample, admin, median, mid, noise, ratio
+import picture
+from harness import Bench, Sample, admin, mid, noise, ratio
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETTINGS = ('shared_buffers', 'work_mem', 'maintenance_work_mem', 'hash_mem_multiplier', 'max_wal_size', 'wal_level',
@@ -139,9 +144,16 @@ def write_readme(b, found, path=os.path.join(HERE, 'README.md')):
             head, BEGIN, words(found), table(b, found['by']), END, tail))
 
 
+def redraw(b, found):
+    write_readme(b, found)
+    with open(os.path.join(HERE, 'results.svg'), 'w') as f:
+        f.write(picture.picture(b, found))
+
+
 def count(b, field):
     every = [g for p in ordered(b) for g in goals.of(b, p, field)]
     return sum(g.met for g in every), len(every)
 
 
-__all__ = ['median']
+if __name__ == '__main__':
+    redraw(*read(os.path.join(HERE, 'results.json')))
