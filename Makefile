@@ -25,6 +25,8 @@ OBJS         = src/cdc_module.o \
                src/cdc_gap.o \
                src/cdc_read.o \
                src/cdc_chain.o \
+               src/cdc_query.o \
+               src/cdc_key.o \
                src/cdc_event.o \
                src/cdc_probe.o \
                src/cdc_bulk.o \

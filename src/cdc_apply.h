@@ -240,6 +240,19 @@ typedef struct CdcKey
 	SortSupportData sort;
 } CdcKey;
 
+/* Mixes a datum well enough for a table that takes its low bits. */
+static inline uint32
+cdc_key_hash_value(Datum value)
+{
+	uint64		h = (uint64) value;
+
+	h ^= h >> 33;
+	h *= UINT64CONST(0xff51afd7ed558ccd);
+	h ^= h >> 33;
+	h *= UINT64CONST(0xc4ceb9fe1a85ec53);
+	return (uint32) (h >> 32);
+}
+
 /* A relation that rows go to: the target, or one of its partitions. */
 typedef struct CdcLeaf
 {
@@ -315,6 +328,10 @@ typedef enum CdcFind
 	CDC_FIND_IN_ORDER,			/* in the order of the key index since the last rewind */
 	CDC_FIND_AGAIN				/* at a snapshot of this moment */
 } CdcFind;
+
+/* in cdc_key.c */
+extern bool cdc_key_equal(const CdcKey *key, Datum a, Datum b);
+extern uint32 cdc_key_hash(CdcKey *key, Datum value);
 
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
@@ -577,6 +594,25 @@ extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int n, 
 extern void cdc_event_open(CdcColumns *cols, const CdcEvent *ev);
 extern void cdc_event_close(CdcColumns *cols);
 extern HeapTuple cdc_event_row(const CdcColumns *cols, TupleTableSlot *row);
+
+/* ---------- the query over staging (cdc_query.c) ---------- */
+
+/* Where the query's columns stand, from 0; -1: not selected. */
+typedef struct CdcQuery
+{
+	CdcColumns *cols;
+	int			op_at,
+				flag_at,
+				unchanged_at;
+	int		   *pos_at,			/* NULL: the position is worked out from the row */
+			   *key_at,
+			   *col_at,
+			   *old_at;
+	int			need;			/* attributes that an event is judged by: up to this one */
+	int			selected;		/* columns so far, while it is built */
+} CdcQuery;
+
+extern char *cdc_query_build(CdcQuery *query, CdcColumns *cols, const CdcRule *rule);
 
 /* ---------- reading staging (cdc_read.c) ---------- */
 

@@ -79,68 +79,6 @@ typedef struct SortItem
 
 /* ---------- keys ---------- */
 
-/* Are two key values equal, as the key index sees them? */
-bool
-cdc_fold_key_equal(const CdcKey *key, Datum a, Datum b)
-{
-	struct varlena *x,
-			   *y;
-
-	switch (key->image)
-	{
-		case CDC_KEY_BY_VALUE:
-			return a == b;
-		case CDC_KEY_BY_BYTES:
-			return memcmp(DatumGetPointer(a), DatumGetPointer(b), key->typlen) == 0;
-		case CDC_KEY_BY_VARLENA:
-			x = (struct varlena *) DatumGetPointer(a);
-			y = (struct varlena *) DatumGetPointer(b);
-			if ((VARATT_IS_EXTENDED(x) && !VARATT_IS_SHORT(x)) ||
-				(VARATT_IS_EXTENDED(y) && !VARATT_IS_SHORT(y)))
-				break;
-			return VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
-				memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
-		case CDC_KEY_BY_OPERATOR:
-			break;
-	}
-	return DatumGetBool(FunctionCall2Coll((FmgrInfo *) &key->equal, key->collation, a, b));
-}
-
-/* Mixes a datum well enough for a table that takes its low bits. */
-static inline uint32
-hash_value(Datum value)
-{
-	uint64		h = (uint64) value;
-
-	h ^= h >> 33;
-	h *= UINT64CONST(0xff51afd7ed558ccd);
-	h ^= h >> 33;
-	h *= UINT64CONST(0xc4ceb9fe1a85ec53);
-	return (uint32) (h >> 32);
-}
-
-static uint32
-hash_key(CdcKey *key, Datum value)
-{
-	struct varlena *v;
-
-	switch (key->image)
-	{
-		case CDC_KEY_BY_VALUE:
-			return hash_value(value);
-		case CDC_KEY_BY_BYTES:
-			return hash_bytes((const unsigned char *) DatumGetPointer(value), key->typlen);
-		case CDC_KEY_BY_VARLENA:
-			v = PG_DETOAST_DATUM_PACKED(value);
-			return hash_bytes((const unsigned char *) VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
-		case CDC_KEY_BY_OPERATOR:
-			break;
-	}
-	if (!OidIsValid(key->hash.fn_oid))
-		return 0;
-	return DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation, value));
-}
-
 /* Is it an event of this key? */
 bool
 cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys)
@@ -149,7 +87,7 @@ cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys)
 	{
 		bool		isnull;
 
-		if (!cdc_fold_key_equal(&fold->target->keys[i],
+		if (!cdc_key_equal(&fold->target->keys[i],
 								cdc_event_value(fold->cols, ev, i + 1, &isnull), keys[i]))
 			return false;
 	}
@@ -172,10 +110,10 @@ cdc_fold_hash(CdcFold *fold, const Datum *keys)
 	uint32		hash;
 
 	if (fold->by_value)
-		return hash_value(keys[0]);
-	hash = hash_key(&fold->target->keys[0], keys[0]);
+		return cdc_key_hash_value(keys[0]);
+	hash = cdc_key_hash(&fold->target->keys[0], keys[0]);
 	for (int i = 1; i < fold->target->nkeys; i++)
-		hash = hash_combine(hash, hash_key(&fold->target->keys[i], keys[i]));
+		hash = hash_combine(hash, cdc_key_hash(&fold->target->keys[i], keys[i]));
 	return murmurhash32(hash);
 }
 

@@ -61,7 +61,6 @@ extern void cdc_event_free_all(CdcFold *fold);
 
 /* cdc_fold.c */
 extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
-extern bool cdc_fold_key_equal(const CdcKey *key, Datum a, Datum b);
 extern bool cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys);
 extern uint32 cdc_fold_hash(CdcFold *fold, const Datum *keys);
 

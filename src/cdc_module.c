@@ -15,20 +15,26 @@
  *	cdc_law			the truth table: what an event does to a stored row
  *	cdc_op			what a source calls insert, update, delete ..
  *	cdc_rule		the rule of a call: its parameters, read and checked
- *	cdc_target		what a target must be; its lock, key and law columns
+ *	cdc_target		what a target must be; its lock and law columns
+ *	cdc_key			its key: the index, and values as that index sees them
  *	cdc_poscol		positions spread over columns
  *	cdc_home		the target while rows go to it; the row stored for a key
+ *	cdc_probe		a key looked up in an index, by itself or in order
  *	cdc_expr		expressions that a user gives over a staging row
  *	cdc_column		which staging column goes into which target column, and how
  *	cdc_gap			values that an event does not carry
+ *	cdc_query		the query over staging
  *	cdc_read		staging read: rows become events
  *	cdc_fold		one winner per key of a batch
+ *	cdc_event		kept events: how they lie in memory, and their values
+ *	cdc_peek		what the fold will touch soon, asked for early
  *	cdc_spill		the fold beyond memory: events sorted by key on disk
  *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
  *	cdc_tombstone	the side table: deletes remembered outside of the target
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_row			one row written, as by an ordinary statement
+ *	cdc_bulk		new rows written many at a time
  *	cdc_truncate	a truncate event: rows at or below it are dead
  *	cdc_notice		what a call warns of
  *	cdc_guard		the trigger that refuses what the law would not write
@@ -47,8 +53,9 @@
  * Calls go one way: apply -> rule registry target home column read fold write
  * fence report; attach detach follow fence -> rule registry target exempt;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
- * read -> op gap fold column; write -> home law image row notice; row ->
- * tombstone; image -> home fold column; everything -> position; position ->
+ * read -> query op gap fold column peek; fold -> event chain spill; write ->
+ * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
+ * image -> home fold event column; everything -> key position; position ->
  * postgres.h.
  *
  *-------------------------------------------------------------------------

@@ -47,16 +47,7 @@ typedef struct CdcReader
 	MemoryContext row_context;
 	MemoryContext call_context;
 	CdcContext *context;
-	/* where the query's columns stand, -1: not selected */
-	int			op_at,
-				flag_at,
-				unchanged_at;
-	int		   *pos_at,
-			   *key_at,
-			   *col_at,
-				*old_at;
-	int			selected;		/* columns of the query so far */
-	int			need;			/* attributes that an event is judged by: up to this one */
+	CdcQuery	query;			/* where its columns stand */
 	ExprState  *position;		/* staging_position over the row, or NULL */
 	Oid			flag_type;
 	Oid			unchanged_type;
@@ -76,103 +67,6 @@ typedef struct CdcReader
 				truncates;
 } CdcReader;
 
-/* ---------- the query ---------- */
-
-/* A column of the query; where it stands. */
-static int
-add_column(CdcReader *r, StringInfo sql, AttrNumber attno)
-{
-	TupleDesc	desc = RelationGetDescr(r->cols->staging);
-
-	if (attno == 0)
-		return -1;
-	if (r->cols->as_read)
-		return attno - 1;
-	appendStringInfo(sql, "%s%s", sql->len > 0 ? ", " : "",
-					 quote_identifier(NameStr(TupleDescAttr(desc, attno - 1)->attname)));
-	return r->selected++;
-}
-
-static int *
-add_columns(CdcReader *r, StringInfo sql, int n, const AttrNumber *attnos)
-{
-	int		   *at = palloc(sizeof(int) * (n + 1));
-
-	for (int i = 0; i < n; i++)
-		at[i] = add_column(r, sql, attnos[i]);
-	return at;
-}
-
-/* All columns as they stand in the row: the executor hands it on as it is. */
-static void
-add_row(CdcReader *r, StringInfo sql)
-{
-	TupleDesc	desc = RelationGetDescr(r->cols->staging);
-
-	for (int i = 0; i < desc->natts; i++)
-		appendStringInfo(sql, "%s%s", i > 0 ? ", " : "",
-						 quote_identifier(NameStr(TupleDescAttr(desc, i)->attname)));
-}
-
-static void
-needs(CdcReader *r, int n, const int *at)
-{
-	for (int i = 0; i < n; i++)
-		r->need = Max(r->need, at[i] + 1);
-}
-
-/* Build the query and note where its columns stand. */
-static char *
-build_query(CdcReader *r)
-{
-	CdcColumns *cols = r->cols;
-	Relation	rel = cols->staging;
-	char	   *from = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												  RelationGetRelationName(rel));
-	bool		consume = r->rule->consume == CDC_CONSUME_DELETE && !r->rule->dry_run;
-	AttrNumber *attnos = palloc(sizeof(AttrNumber) * (cols->ncols + 1));
-	StringInfoData list;
-	StringInfoData sql;
-
-	initStringInfo(&list);
-	if (cols->as_read)
-		add_row(r, &list);
-	if (r->rule->staging_position == NULL)
-		r->pos_at = add_columns(r, &list, cols->npos, cols->pos_attno);
-	else if (!cols->as_read)
-	{
-		appendStringInfo(&list, "(%s\n)", r->rule->staging_position);
-		r->pos_at = palloc0(sizeof(int));
-		r->selected++;
-	}
-	r->op_at = add_column(r, &list, cols->op_attno);
-	r->flag_at = add_column(r, &list, cols->flag_attno);
-	r->unchanged_at = add_column(r, &list, cols->unchanged_attno);
-	r->key_at = add_columns(r, &list, cols->nkeys, cols->key_attno);
-	for (int i = 0; i < cols->ncols; i++)
-		attnos[i] = cols->cols[i].staging_attno;
-	r->col_at = add_columns(r, &list, cols->ncols, attnos);
-	r->old_at = add_columns(r, &list, cols->nold, cols->old_attno);
-
-	if (r->pos_at != NULL)
-		needs(r, cols->npos, r->pos_at);
-	needs(r, 1, &r->op_at);
-	needs(r, 1, &r->flag_at);
-	needs(r, cols->nkeys, r->key_at);
-	needs(r, cols->nold, r->old_at);
-
-	initStringInfo(&sql);
-	if (consume)
-		appendStringInfo(&sql, "DELETE FROM %s", from);
-	else
-		appendStringInfo(&sql, "SELECT %s FROM %s", list.data, from);
-	if (r->rule->staging_filter != NULL)
-		appendStringInfo(&sql, " WHERE (%s\n)", r->rule->staging_filter);
-	if (consume)
-		appendStringInfo(&sql, " RETURNING %s", list.data);
-	return sql.data;
-}
-
 /* ---------- one row ---------- */
 
 static bool
@@ -189,7 +83,7 @@ static bool
 is_empty(CdcReader *r, TupleTableSlot *slot)
 {
 	slot_getallattrs(slot);
-	return all_null(slot, r->col_at, r->cols->ncols);
+	return all_null(slot, r->query.col_at, r->cols->ncols);
 }
 
 /* The row's key and position as staging has them, for an example in a message. */
@@ -203,7 +97,7 @@ row_text(CdcReader *r, TupleTableSlot *slot)
 	appendStringInfoString(&s, "key ");
 	for (int i = 0; i < r->cols->nkeys; i++)
 	{
-		int			at = r->key_at[i];
+		int			at = r->query.key_at[i];
 
 		appendStringInfo(&s, "%s%s=%s", i > 0 ? ", " : "", r->target->keys[i].name,
 						 cdc_value_text(TupleDescAttr(desc, at)->atttypid, slot->tts_values[at],
@@ -263,17 +157,17 @@ static CdcOp
 classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 {
 	CdcOp		op = r->default_op;
-	bool		flag_null = r->flag_at < 0 || slot->tts_isnull[r->flag_at];
-	bool		op_null = r->op_at < 0 || slot->tts_isnull[r->op_at];
+	bool		flag_null = r->query.flag_at < 0 || slot->tts_isnull[r->query.flag_at];
+	bool		op_null = r->query.op_at < 0 || slot->tts_isnull[r->query.op_at];
 
-	if (!flag_null && flag_is_set(r, slot->tts_values[r->flag_at]))
+	if (!flag_null && flag_is_set(r, slot->tts_values[r->query.flag_at]))
 	{
 		op.class = CDC_DELETE;
 		op.second = op.frame = false;
 		return op;
 	}
 	if (op_null && !placed && r->rule->default_op == NULL &&
-		(r->op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
+		(r->query.op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
 		 r->rule->null_op == CDC_NULL_OP_IGNORE) &&
 		is_empty(r, slot))
 	{
@@ -284,11 +178,11 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	}
 	if (!op_null)
 	{
-		op = cdc_op_decode(r->ops, slot->tts_values[r->op_at]);
-		if (op.frame && is_empty(r, slot) && all_null(slot, r->key_at, r->cols->nkeys))
+		op = cdc_op_decode(r->ops, slot->tts_values[r->query.op_at]);
+		if (op.frame && is_empty(r, slot) && all_null(slot, r->query.key_at, r->cols->nkeys))
 			op.class = CDC_IGNORE;
 	}
-	else if (r->op_at >= 0 && r->rule->default_op == NULL)
+	else if (r->query.op_at >= 0 && r->rule->default_op == NULL)
 	{
 		op.class = CDC_SNAPSHOT;
 		if (r->rule->null_op == CDC_NULL_OP_IGNORE ||
@@ -301,10 +195,10 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	{
 		if (r->bad_op.value == NULL)
 			r->bad_op.value = MemoryContextStrdup(r->call_context, op_null ? "NULL" :
-												  cdc_op_text(r->ops, slot->tts_values[r->op_at]));
+												  cdc_op_text(r->ops, slot->tts_values[r->query.op_at]));
 		if (r->bad_op.count == 0 ||
 			strcmp(r->bad_op.value, op_null ? "NULL" :
-				   cdc_op_text(r->ops, slot->tts_values[r->op_at])) == 0)
+				   cdc_op_text(r->ops, slot->tts_values[r->query.op_at])) == 0)
 			note_fault(r, &r->bad_op, slot);
 	}
 	return op;
@@ -321,7 +215,7 @@ convert_keys(CdcReader *r, TupleTableSlot *slot, const int *from, ExprState **ca
 		if (casts[i] == NULL)
 			continue;
 		r->context->row = slot;
-		r->context->key_at = r->key_at;
+		r->context->key_at = r->query.key_at;
 		r->context->column = r->target->keys[i].name;
 		r->values[to + i] = cdc_column_convert(r->cols, casts[i], r->values[to + i],
 											   &r->isnull[to + i]);
@@ -338,13 +232,13 @@ key_moves(CdcReader *r, TupleTableSlot *slot)
 	int			to = n + r->cols->ncols;
 	bool		moves = false;
 
-	if (r->cols->nold == 0 || all_null(slot, r->old_at, n))
+	if (r->cols->nold == 0 || all_null(slot, r->query.old_at, n))
 	{
 		for (int i = 0; i < r->cols->nold; i++)
 			r->isnull[to + i] = true;
 		return false;
 	}
-	convert_keys(r, slot, r->old_at, r->cols->old_cast, to);
+	convert_keys(r, slot, r->query.old_at, r->cols->old_cast, to);
 	for (int i = 0; i < n; i++)
 	{
 		CdcKey	   *key = &r->target->keys[i];
@@ -429,13 +323,13 @@ complete_event(CdcIncoming *in, void *arg)
 	slot_getallattrs(slot);
 	for (int i = 0; i < cols->ncols; i++)
 	{
-		values[i] = slot->tts_values[r->col_at[i]];
-		isnull[i] = slot->tts_isnull[r->col_at[i]];
+		values[i] = slot->tts_values[r->query.col_at[i]];
+		isnull[i] = slot->tts_isnull[r->query.col_at[i]];
 	}
 	if (r->look_for_gaps &&
 		cdc_gaps_find(cols, r->unchanged_type,
-					  r->unchanged_at >= 0 && !slot->tts_isnull[r->unchanged_at] ?
-					  &slot->tts_values[r->unchanged_at] : NULL,
+					  r->query.unchanged_at >= 0 && !slot->tts_isnull[r->query.unchanged_at] ?
+					  &slot->tts_values[r->query.unchanged_at] : NULL,
 					  r->rule->ignore_nulls, values, isnull, r->gaps))
 		in->gaps = r->gaps;
 }
@@ -453,8 +347,8 @@ read_position(CdcReader *r, TupleTableSlot *slot, CdcPos *pos)
 	else
 		for (int i = 0; i < cols->npos; i++)
 		{
-			r->pos_values[i] = slot->tts_values[r->pos_at[i]];
-			r->pos_null[i] = slot->tts_isnull[r->pos_at[i]];
+			r->pos_values[i] = slot->tts_values[r->query.pos_at[i]];
+			r->pos_null[i] = slot->tts_isnull[r->query.pos_at[i]];
 		}
 	cdc_position_from_columns(cols->npos, cols->pos_type, r->pos_values, r->pos_null, pos);
 	if (r->rule->epoch != 0)
@@ -469,7 +363,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 	CdcPos		pos;
 	CdcOp		op;
 
-	slot_getsomeattrs(slot, r->need);
+	slot_getsomeattrs(slot, r->query.need);
 	r->result->events++;
 	read_position(r, slot, &pos);
 	op = classify(r, slot, pos.len > 0);
@@ -488,7 +382,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 
 	r->context->pos = pos.bytes;
 	r->context->poslen = pos.len;
-	convert_keys(r, slot, r->key_at, cols->key_cast, 0);
+	convert_keys(r, slot, r->query.key_at, cols->key_cast, 0);
 	for (int i = 0; i < cols->nkeys; i++)
 		if (r->isnull[i])
 		{
@@ -539,10 +433,10 @@ receiver_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 {
 	CdcReader  *r = (CdcReader *) self;
 
-	if (r->flag_at >= 0)
-		r->flag_type = getBaseType(TupleDescAttr(typeinfo, r->flag_at)->atttypid);
-	if (r->unchanged_at >= 0)
-		r->unchanged_type = getBaseType(TupleDescAttr(typeinfo, r->unchanged_at)->atttypid);
+	if (r->query.flag_at >= 0)
+		r->flag_type = getBaseType(TupleDescAttr(typeinfo, r->query.flag_at)->atttypid);
+	if (r->query.unchanged_at >= 0)
+		r->unchanged_type = getBaseType(TupleDescAttr(typeinfo, r->query.unchanged_at)->atttypid);
 }
 
 static void
@@ -656,7 +550,7 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	options.dest = &r->pub;
 	r->context = &context;
 	{
-		char	   *sql = build_query(r);
+		char	   *sql = cdc_query_build(&r->query, cols, rule);
 
 		error_context_stack = &callback;
 		rc = SPI_execute_extended(sql, &options);

@@ -245,7 +245,7 @@ same_key(CdcFold *fold)
 		bool		isnull;
 		Datum		value = slot_getattr(spill->slot, i + 1, &isnull);
 
-		if (!cdc_fold_key_equal(key, value, spill->keys[i]))
+		if (!cdc_key_equal(key, value, spill->keys[i]))
 			return false;
 	}
 	return true;

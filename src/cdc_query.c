@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_query.c
+ *		The query that reads staging.
+ *
+ * It is a plain SELECT, or with consume => 'delete' one DELETE .. RETURNING.
+ * Where rows are kept as they are read (cols->as_read) it selects all columns
+ * as they stand, so that the executor hands on the row itself.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "cdc_apply.h"
+
+/* A column of the query; where it stands. */
+static int
+add_column(CdcQuery *q, StringInfo sql, AttrNumber attno)
+{
+	TupleDesc	desc = RelationGetDescr(q->cols->staging);
+
+	if (attno == 0)
+		return -1;
+	if (q->cols->as_read)
+		return attno - 1;
+	appendStringInfo(sql, "%s%s", sql->len > 0 ? ", " : "",
+					 quote_identifier(NameStr(TupleDescAttr(desc, attno - 1)->attname)));
+	return q->selected++;
+}
+
+static int *
+add_columns(CdcQuery *q, StringInfo sql, int n, const AttrNumber *attnos)
+{
+	int		   *at = palloc(sizeof(int) * (n + 1));
+
+	for (int i = 0; i < n; i++)
+		at[i] = add_column(q, sql, attnos[i]);
+	return at;
+}
+
+/* All columns as they stand in the row: the executor hands it on as it is. */
+static void
+add_row(CdcQuery *q, StringInfo sql)
+{
+	TupleDesc	desc = RelationGetDescr(q->cols->staging);
+
+	for (int i = 0; i < desc->natts; i++)
+		appendStringInfo(sql, "%s%s", i > 0 ? ", " : "",
+						 quote_identifier(NameStr(TupleDescAttr(desc, i)->attname)));
+}
+
+static void
+needs(CdcQuery *q, int n, const int *at)
+{
+	for (int i = 0; i < n; i++)
+		q->need = Max(q->need, at[i] + 1);
+}
+
+/*
+ * Build the query and note where its columns stand.  Both are in the current
+ * memory context.
+ */
+char *
+cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
+{
+	Relation	rel = cols->staging;
+	char	   *from = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												  RelationGetRelationName(rel));
+	bool		consume = rule->consume == CDC_CONSUME_DELETE && !rule->dry_run;
+	AttrNumber *attnos = palloc(sizeof(AttrNumber) * (cols->ncols + 1));
+	StringInfoData list;
+	StringInfoData sql;
+
+	memset(q, 0, sizeof(CdcQuery));
+	q->cols = cols;
+	initStringInfo(&list);
+	if (cols->as_read)
+		add_row(q, &list);
+	if (rule->staging_position == NULL)
+		q->pos_at = add_columns(q, &list, cols->npos, cols->pos_attno);
+	else if (!cols->as_read)
+	{
+		appendStringInfo(&list, "(%s\n)", rule->staging_position);
+		q->pos_at = palloc0(sizeof(int));
+		q->selected++;
+	}
+	q->op_at = add_column(q, &list, cols->op_attno);
+	q->flag_at = add_column(q, &list, cols->flag_attno);
+	q->unchanged_at = add_column(q, &list, cols->unchanged_attno);
+	q->key_at = add_columns(q, &list, cols->nkeys, cols->key_attno);
+	for (int i = 0; i < cols->ncols; i++)
+		attnos[i] = cols->cols[i].staging_attno;
+	q->col_at = add_columns(q, &list, cols->ncols, attnos);
+	q->old_at = add_columns(q, &list, cols->nold, cols->old_attno);
+
+	if (q->pos_at != NULL)
+		needs(q, cols->npos, q->pos_at);
+	needs(q, 1, &q->op_at);
+	needs(q, 1, &q->flag_at);
+	needs(q, cols->nkeys, q->key_at);
+	needs(q, cols->nold, q->old_at);
+
+	initStringInfo(&sql);
+	if (consume)
+		appendStringInfo(&sql, "DELETE FROM %s", from);
+	else
+		appendStringInfo(&sql, "SELECT %s FROM %s", list.data, from);
+	if (rule->staging_filter != NULL)
+		appendStringInfo(&sql, " WHERE (%s\n)", rule->staging_filter);
+	if (consume)
+		appendStringInfo(&sql, " RETURNING %s", list.data);
+	return sql.data;
+}
