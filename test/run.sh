@@ -11,8 +11,9 @@ usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories, a longer feed, longer fuzzing and storms than a
                 quick run has
   --only SUITE  one of: regress isolation readme law ops feed fuzz memory crash
-                majors (may be given several times); majors are other servers,
-                in chroots, where these can be made: see test/majors.sh
+                bench majors (may be given several times); majors are other
+                servers, in chroots, where these can be made: see
+                test/majors.sh; bench is the benchmark's shape, not its times
 PG_CONFIG chooses the server; without it the distribution's is used and, where
 it is missing, installed. Nothing is left running and nothing is left behind.
 USAGE
@@ -26,7 +27,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | ops | feed | fuzz | memory | crash | majors) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | feed | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -142,6 +143,13 @@ if wanted memory; then
 fi
 if wanted crash; then
   CDC_PREPARED=1 run_script crash test/crash/run.sh $long
+fi
+if wanted bench; then
+  # small, and only that every competitor runs and ends with the same rows
+  shapes=(--only initial --only update --only hot --only micro --only wide
+    --only deletes --only keys --only agg --only position)
+  if [ -n "$long" ]; then shapes=(); fi
+  CDC_PREPARED=1 run_script bench test/bench/run.sh --scale 0.003 --rounds 1 ${shapes[@]+"${shapes[@]}"}
 fi
 if wanted majors && [ -z "${CDC_NO_MAJORS:-}" ]; then
   run_script majors test/majors.sh --limit 240

@@ -7,7 +7,14 @@ cd "$(dirname "$0")/../.."
 
 only=
 native=
+shared=4GB
+last=
 for arg in "$@"; do
+  case $last$arg in
+    # a small run asks a small machine for little memory
+    --scale0.0* | --scale=0.0*) shared=256MB ;;
+  esac
+  last=$arg
   case $arg in
     --help | -h) exec python3 test/bench/bench.py --help ;;
     --only | --only=*) only=1 ;;
@@ -19,7 +26,7 @@ done
 # Production's settings, but for what would measure this machine's disk:
 # no fsync, and log files enough to never be waited for.
 settings=(
-  "shared_buffers = '4GB'" "work_mem = '64MB'" "maintenance_work_mem = '1GB'"
+  "shared_buffers = '$shared'" "work_mem = '64MB'" "maintenance_work_mem = '1GB'"
   "wal_level = replica" "full_page_writes = on" "fsync = off" "synchronous_commit = on"
   "max_wal_size = '16GB'" "min_wal_size = '2GB'" "checkpoint_timeout = '1d'" "wal_buffers = '64MB'"
   "autovacuum = off" "jit = off" "effective_cache_size = '12GB'" "random_page_cost = 1.1"
