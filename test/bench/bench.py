@@ -70,10 +70,11 @@ def merged(b, found, path):
     old, was = report.read(path)
     if any(was[k] != found[k] for k in ('machine', 'settings', 'scale', 'by')):
         return b, found
-    for key, got in b.samples.items():
-        old.samples[key] = got
-    found['samples'] = [{'workload': w, 'competitor': c, 'samples': [list(x) for x in got]}
-                        for (w, c), got in old.samples.items()]
+    old.samples.update(b.samples)
+    old.part_of.update(b.part_of)
+    order = list(WORKLOADS)
+    old.samples = dict(sorted(old.samples.items(), key=lambda x: order.index(old.part_of[x[0][0]])))
+    found['samples'] = report.listed(old)
     return old, found
 
 
@@ -83,11 +84,14 @@ def main():
     where = {'machine': report.machine(), 'settings': report.settings(), 'load': [report.load()]}
     print('%s\n%s' % (where['machine'], ', '.join('%s = %s' % x for x in where['settings'].items())), flush=True)
     for w in options.only:
+        # what native measures stands beside its like
+        b.workload = 'update' if w == 'native' else w
         WORKLOADS[w](b)
-    where['load'].append(report.load())
-    found = report.results(b, options, where)
-    if options.json:
-        report.write_json(options.json, found)
+        print('\n'.join(report.lines(b, options.by, b.workload)), flush=True)
+        where['load'][1:] = [report.load()]
+        found = report.results(b, options, where)
+        if options.json:
+            report.write_json(options.json, found)
     met, goals = report.count(b, options.by)
     print('\n%s\n\n%s\n' % (report.words(found), report.table(b, options.by)))
     if options.write:

@@ -18,7 +18,7 @@ def entries(shape, who):
 
 
 class Contest:
-    def __init__(self, b, title, rows, events, quiet=False):
+    def __init__(self, b, title, rows, events):
         self.b, self.title, self.rows, self.events = b, title, int(rows), events
         self.names, self.right, self.bad = {}, {}, {}
 

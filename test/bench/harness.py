@@ -28,7 +28,8 @@ class Bench:
 
     def __init__(self, options):
         self.scale, self.rounds, self.wanted = options.scale, options.rounds, options.competitors
-        self.samples = {}             # (workload, competitor) -> [Sample per round]
+        self.samples = {}             # (piece, competitor) -> [Sample per round]
+        self.workload, self.part_of = None, {}  # piece -> the workload it is of
         self.passed = self.failed = 0
         self.began = time.time()
         self.templates = set()
@@ -43,8 +44,9 @@ class Bench:
     def choose(self, *names):
         return [c for c in names if not self.wanted or c in self.wanted or c in ('cdc', 'latest')]
 
-    def record(self, workload, competitor, sample):
-        self.samples.setdefault((workload, competitor), []).append(sample)
+    def record(self, piece, competitor, sample):
+        self.samples.setdefault((piece, competitor), []).append(sample)
+        self.part_of.setdefault(piece, self.workload)
 
     def verdict(self, ok, text):
         self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)

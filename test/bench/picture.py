@@ -36,9 +36,10 @@ def time_text(v):
 def picture(b, found):
     field, lines = found['by'], []
     for piece, name in SHOWN:
-        me, best = goals.ours(b, piece), goals.fastest(b, piece, field)
+        by = goals.by(piece, field)
+        me, best = goals.ours(b, piece), goals.fastest(b, piece, by)
         if me and best:
-            lines.append((name, ratio(b, piece, me, best, field), mid(b, piece, me, field), mid(b, piece, best, field), best))
+            lines.append((name, ratio(b, piece, me, best, by), mid(b, piece, me, by), mid(b, piece, best, by), best))
     unit, high = WIDE / MOST, TOP + STEP * len(lines) + 44
     kind = 'CPU time' if field == 'cpu' else 'time'
     out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 %d" width="860" height="%d" role="img">' % (high, high),

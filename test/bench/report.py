@@ -50,14 +50,14 @@ def megabytes(v):
     return '%.1f' % (v / 1e6) if v < 1e7 else '%.0f' % (v / 1e6)
 
 
-def ordered(b):
-    return list(dict.fromkeys(w for w, _ in b.samples))
+def ordered(b, workload=None):
+    return list(dict.fromkeys(p for p, _ in b.samples if workload in (None, b.part_of[p])))
 
 
 def row(b, piece, field):
     """One line of the table."""
     field = goals.by(piece, field)
-    who = [c for w, c in b.samples if w == piece]
+    who = [c for p, c in b.samples if p == piece]
     me = goals.ours(b, piece)
     others = [c for c in who if c != me]
     order = sorted(others, key=lambda c: (len(c) > 2, c == 'N', c == 'L', c))
@@ -90,16 +90,23 @@ HEAD = ['workload', 'cdc_precedence', 'others', 'ratio to the fastest', 'to L', 
         'memory MB / leanest peer', 'noise', 'goal (measured)', '']
 
 
+def lines(b, field, workload=None):
+    return ['| ' + ' | '.join(row(b, p, field)) + ' |' for p in ordered(b, workload)]
+
+
 def table(b, field):
-    out = ['| ' + ' | '.join(HEAD) + ' |', '|' + '---|' * len(HEAD)]
-    return '\n'.join(out + ['| ' + ' | '.join(row(b, p, field)) + ' |' for p in ordered(b)])
+    return '\n'.join(['| ' + ' | '.join(HEAD) + ' |', '|' + '---|' * len(HEAD)] + lines(b, field))
 
 
 def results(b, options, where):
     return {'machine': where['machine'], 'date': time.strftime('%Y-%m-%d'), 'settings': where['settings'],
             'load': where['load'], 'scale': b.scale, 'by': options.by, 'minutes': round((time.time() - b.began) / 60),
-            'samples': [{'workload': w, 'competitor': c, 'samples': [list(x) for x in got]}
-                        for (w, c), got in b.samples.items()]}
+            'samples': listed(b)}
+
+
+def listed(b):
+    return [{'workload': b.part_of[p], 'piece': p, 'competitor': c, 'samples': [list(x) for x in got]}
+            for (p, c), got in b.samples.items()]
 
 
 def read(path):
@@ -108,7 +115,8 @@ def read(path):
         found = json.load(f)
     b = Bench.of(found['scale'])
     for x in found['samples']:
-        b.samples[x['workload'], x['competitor']] = [Sample(*s) for s in x['samples']]
+        b.samples[x['piece'], x['competitor']] = [Sample(*s) for s in x['samples']]
+        b.part_of[x['piece']] = x['workload']
     return b, found
 
 

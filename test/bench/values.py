@@ -1,7 +1,7 @@
 """The aggregate and the type: what picking a value and ordering positions cost."""
 import shapes
 from harness import connect, drop_templates, restore, template, timed
-from shapes import draw, key_number
+from shapes import draw
 
 # ------------------------------------------------------------ latest_by_position
 
