@@ -260,6 +260,7 @@ typedef struct CdcLeaf
 	ResultRelInfo *rri;
 	Relation	index;
 	List	   *arbiters;		/* the key index and its equals */
+	bool		others_unique;	/* other indexes keep something unique too */
 	struct CdcProbe *probe;
 	struct CdcBulk *bulk;		/* rows that gather, once asked for */
 	AttrNumber *attno;			/* target attno - 1 -> attno here */
@@ -332,6 +333,7 @@ typedef enum CdcFind
 /* in cdc_key.c */
 extern bool cdc_key_equal(const CdcKey *key, Datum a, Datum b);
 extern uint32 cdc_key_hash(CdcKey *key, Datum value);
+extern Datum cdc_key_normal(const CdcKey *key, Datum value);
 
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
@@ -457,6 +459,7 @@ typedef struct CdcColumns
 	bool	   *opened_null;
 	int			nmarkers;		/* all placeholders of all columns */
 	CdcMarker  *markers;
+	bool		markers_hide;	/* some may stand compressed in a row */
 	ExprContext *econtext;		/* of the casts */
 	Bitmapset  *used;			/* staging attributes that expressions use */
 } CdcColumns;
@@ -483,7 +486,7 @@ extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, 
 extern bool cdc_type_is_text_like(Oid type);
 extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
 extern void cdc_gaps_gather(CdcColumns *cols);
-extern bool cdc_gaps_none(const CdcColumns *cols, const char *bytes, Size len);
+extern bool cdc_gaps_none(const CdcColumns *cols, HeapTuple row);
 extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
 						  const Datum *values, const bool *isnull, uint8 *gaps);
 
@@ -659,7 +662,7 @@ typedef struct CdcWriteResult
 
 extern void cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
 							  CdcFold *fold, CdcWriteResult *result);
-extern List *cdc_row_arbiters(ResultRelInfo *rri, Relation key_index);
+extern List *cdc_row_arbiters(ResultRelInfo *rri, Relation key_index, bool *others_unique);
 
 /* in cdc_bulk.c */
 extern void cdc_bulk_end(CdcLeaf *leaf);

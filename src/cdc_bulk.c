@@ -8,14 +8,14 @@
  * triggers.  The key index tells if somebody else inserted the key meanwhile:
  * then our row is taken back and the event judged again.
  *
- * Where a trigger looks at each row before it is inserted, rows are written
- * one by one (cdc_row.c).
+ * Where that cannot be, rows are written one by one (cdc_row.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/catalog.h"
 #include "utils/memutils.h"
 
 #include "cdc_write.h"
@@ -44,10 +44,16 @@ struct CdcBulk
 	BulkRow    *rows;
 };
 
-/* May rows of this leaf gather?  Looks at its triggers once. */
+/*
+ * May rows of this leaf gather?  Not where a trigger looks at each of them,
+ * nor where another index could refuse one before the key's says that its key
+ * is taken, nor where a row taken back would show in the log that logical
+ * decoding reads.  Found out once.
+ */
 bool
 cdc_bulk_takes(CdcWriter *w, CdcLeaf *leaf)
 {
+	Relation	rel = leaf->rri->ri_RelationDesc;
 	TriggerDesc *triggers = leaf->rri->ri_TrigDesc;
 	MemoryContext old;
 
@@ -55,9 +61,10 @@ cdc_bulk_takes(CdcWriter *w, CdcLeaf *leaf)
 		return leaf->bulk->max > 0;
 	old = MemoryContextSwitchTo(w->target->estate->es_query_cxt);
 	leaf->bulk = palloc0(sizeof(CdcBulk));
-	if (triggers == NULL || !triggers->trig_insert_before_row)
+	if ((triggers == NULL || !triggers->trig_insert_before_row) &&
+		!RelationIsLogicallyLogged(rel) && !leaf->others_unique)
 		leaf->bulk->max = Max(1, Min(CDC_BULK_ROWS, CDC_BULK_VALUES /
-									 Max(1, RelationGetDescr(leaf->rri->ri_RelationDesc)->natts)));
+									 Max(1, RelationGetDescr(rel)->natts)));
 	MemoryContextSwitchTo(old);
 	return leaf->bulk->max > 0;
 }

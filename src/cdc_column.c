@@ -408,11 +408,20 @@ keep_as_read(CdcColumns *cols, const CdcRule *rule)
 		if (cols->key_cast[i] != NULL || (cols->nold > 0 && cols->old_cast[i] != NULL))
 			return false;
 		USE(cols->key_attno[i]);
-		if (cols->nold > 0)
-			USE(cols->old_attno[i]);
 	}
 	for (int i = 0; i < cols->ncols; i++)
 		USE(cols->cols[i].staging_attno);
+	/* an old key that is also something else would have two values in one place */
+	for (int i = 0; i < cols->nold; i++)
+	{
+		for (int k = 0; k < cols->nkeys; k++)
+			if (cols->old_attno[i] == cols->key_attno[k])
+				return false;
+		for (int c = 0; c < cols->ncols; c++)
+			if (cols->old_attno[i] == cols->cols[c].staging_attno)
+				return false;
+		USE(cols->old_attno[i]);
+	}
 	for (int i = 0; rule->staging_position == NULL && i < cols->npos; i++)
 		USE(cols->pos_attno[i]);
 	/* 0 is none, and stands for no column of the loop below */

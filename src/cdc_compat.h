@@ -43,6 +43,13 @@
 #endif
 
 
+/*
+ * Are a varlena's bytes here, as they are?  VARATT_IS_SHORT() alone says yes to
+ * a pointer into a TOAST table too.
+ */
+#define cdc_varlena_is_plain(v) \
+	(VARATT_IS_4B_U(v) || (VARATT_IS_1B(v) && !VARATT_IS_1B_E(v)))
+
 /* A hint that memory is about to be read; nothing where there is no such thing. */
 #ifdef __GNUC__
 #define cdc_prefetch(addr)	__builtin_prefetch(addr)

@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "common/base64.h"
 #include "utils/array.h"
@@ -18,6 +20,12 @@
 #include "utils/lsyscache.h"
 
 #include "cdc_apply.h"
+
+/* Bytes around the placeholder in a jsonb string or an array of one, at most. */
+#define CDC_GAP_AROUND	64
+
+/* From here on a value may be compressed: the least that the server tries. */
+#define CDC_GAP_COMPRESSIBLE	32
 
 /* Spellings of the placeholder in one column, at most: see add_text_markers. */
 #define CDC_GAP_MARKERS	4
@@ -95,44 +103,59 @@ cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value)
 		add_marker(col, pstrdup(value));
 }
 
-static inline bool
-varlena_is_marker(const CdcColumn *col, struct varlena *v)
+static bool
+bytes_are_marker(const CdcColumn *col, const char *bytes, Size len)
 {
-	/* a placeholder is short: it is never compressed or out of line */
-	if (VARATT_IS_EXTENDED(v) && !VARATT_IS_SHORT(v))
-		return false;
 	for (int i = 0; i < col->nmarkers; i++)
-		if (VARSIZE_ANY_EXHDR(v) == col->markers[i].len &&
-			memcmp(VARDATA_ANY(v), col->markers[i].bytes, col->markers[i].len) == 0)
+		if (len == col->markers[i].len && memcmp(bytes, col->markers[i].bytes, len) == 0)
 			return true;
 	return false;
 }
 
+/*
+ * The bytes of a value that is no longer than this without its header, NULL
+ * for a longer one, which is not fetched for that.
+ */
+static struct varlena *
+fetch_short(Datum value, Size longest)
+{
+	struct varlena *v = (struct varlena *) DatumGetPointer(value);
+
+	if (cdc_varlena_is_plain(v))
+		return VARSIZE_ANY_EXHDR(v) <= longest ? v : NULL;
+	/* in a wide row even a short value may be out of line */
+	return toast_raw_datum_size(value) - VARHDRSZ <= longest ? PG_DETOAST_DATUM_PACKED(value) : NULL;
+}
+
 /* Is the (non-null) staging value the placeholder for "not carried"? */
-static inline bool
+static bool
 is_marker(const CdcColumn *col, Datum value)
 {
+	Size		longest = 0;
 	struct varlena *v;
 
-	if (col->nmarkers == 0)
+	for (int i = 0; i < col->nmarkers; i++)
+		longest = Max(longest, col->markers[i].len);
+	if (longest == 0)
 		return false;
-	v = (struct varlena *) DatumGetPointer(value);
-	if (!col->marker_jsonb && !OidIsValid(col->marker_elem))
-		return varlena_is_marker(col, v);
-	if (VARATT_IS_EXTERNAL_ONDISK(v) || VARATT_IS_COMPRESSED(v))
+	/* as jsonb, or in an array, it has something around it */
+	if (col->marker_jsonb || OidIsValid(col->marker_elem))
+		longest += CDC_GAP_AROUND;
+	v = fetch_short(value, longest);
+	if (v == NULL)
 		return false;
 	if (col->marker_jsonb)
 	{
-		Jsonb	   *jb = DatumGetJsonbP(value);
+		Jsonb	   *jb = DatumGetJsonbP(PointerGetDatum(v));
 		JsonbValue	scalar;
 
 		return JB_ROOT_IS_SCALAR(jb) && JsonbExtractScalar(&jb->root, &scalar) &&
-			scalar.type == jbvString && scalar.val.string.len == col->markers[0].len &&
-			memcmp(scalar.val.string.val, col->markers[0].bytes, col->markers[0].len) == 0;
+			scalar.type == jbvString &&
+			bytes_are_marker(col, scalar.val.string.val, scalar.val.string.len);
 	}
-	else
+	if (OidIsValid(col->marker_elem))
 	{
-		ArrayType  *array = DatumGetArrayTypeP(value);
+		ArrayType  *array = DatumGetArrayTypeP(PointerGetDatum(v));
 		Datum	   *elems;
 		bool	   *nulls;
 		int			n;
@@ -140,9 +163,11 @@ is_marker(const CdcColumn *col, Datum value)
 		if (ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != 1)
 			return false;
 		deconstruct_array(array, col->marker_elem, -1, false, TYPALIGN_INT, &elems, &nulls, &n);
-		return n == 1 && !nulls[0] &&
-			varlena_is_marker(col, (struct varlena *) DatumGetPointer(elems[0]));
+		if (n != 1 || nulls[0])
+			return false;
+		v = PG_DETOAST_DATUM_PACKED(elems[0]);
 	}
+	return bytes_are_marker(col, VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v));
 }
 
 /* ---------- one row ---------- */
@@ -211,19 +236,26 @@ gaps_from_list(CdcColumns *cols, Oid type, Datum value, uint8 *gaps, bool *any)
 }
 
 /*
- * Is no placeholder among these bytes of a row?  It would stand there as it
- * is, since it is never compressed or out of line.
+ * Does a row, as it stands on its page, surely have no placeholder?  It would
+ * be among its bytes, unless it stands out of line.
  */
 bool
-cdc_gaps_none(const CdcColumns *cols, const char *bytes, Size len)
+cdc_gaps_none(const CdcColumns *cols, HeapTuple row)
 {
+	const char *bytes = (char *) row->t_data + row->t_data->t_hoff;
+	Size		len = row->t_len - row->t_data->t_hoff;
+
+	if (cols->markers_hide || HeapTupleHasExternal(row))
+		return cols->nmarkers == 0;
 	for (int i = 0; i < cols->nmarkers; i++)
 	{
 		const CdcMarker *marker = &cols->markers[i];
 		const char *at = bytes;
-		const char *end = bytes + len - Min(marker->len, len);
+		const char *last = bytes + len - marker->len;
 
-		while (at <= end && (at = memchr(at, marker->bytes[0], end - at + 1)) != NULL)
+		if (marker->len > len)
+			continue;
+		while (at <= last && (at = memchr(at, marker->bytes[0], last - at + 1)) != NULL)
 		{
 			if (memcmp(at, marker->bytes, marker->len) == 0)
 				return false;
@@ -249,6 +281,7 @@ cdc_gaps_gather(CdcColumns *cols)
 					memcmp(cols->markers[k].bytes, marker->bytes, marker->len) == 0;
 			if (!known)
 				cols->markers[cols->nmarkers++] = *marker;
+			cols->markers_hide |= marker->len >= CDC_GAP_COMPRESSIBLE;
 		}
 }
 

@@ -312,7 +312,7 @@ make_leaf(CdcTarget *target, ResultRelInfo *rri)
 	leaf->rri = rri;
 	leaf->attno = leaf_attnos(target, rri);
 	leaf->index = index_open(index, AccessShareLock);
-	leaf->arbiters = cdc_row_arbiters(rri, leaf->index);
+	leaf->arbiters = cdc_row_arbiters(rri, leaf->index, &leaf->others_unique);
 	leaf->stored = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->fresh = table_slot_create(rel, &estate->es_tupleTable);
 	leaf->other = table_slot_create(rel, &estate->es_tupleTable);

@@ -302,8 +302,7 @@ cdc_key_equal(const CdcKey *key, Datum a, Datum b)
 		case CDC_KEY_BY_VARLENA:
 			x = (struct varlena *) DatumGetPointer(a);
 			y = (struct varlena *) DatumGetPointer(b);
-			if ((VARATT_IS_EXTENDED(x) && !VARATT_IS_SHORT(x)) ||
-				(VARATT_IS_EXTENDED(y) && !VARATT_IS_SHORT(y)))
+			if (!cdc_varlena_is_plain(x) || !cdc_varlena_is_plain(y))
 				break;
 			return VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
 				memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
@@ -311,6 +310,28 @@ cdc_key_equal(const CdcKey *key, Datum a, Datum b)
 			break;
 	}
 	return DatumGetBool(FunctionCall2Coll((FmgrInfo *) &key->equal, key->collation, a, b));
+}
+
+/*
+ * A key value in the one form that a datum of its type has: as it comes out of
+ * a row.  A conversion may have left other bits above a short value's.
+ */
+Datum
+cdc_key_normal(const CdcKey *key, Datum value)
+{
+	if (key->image != CDC_KEY_BY_VALUE)
+		return value;
+	switch (key->typlen)
+	{
+		case 1:
+			return CharGetDatum(DatumGetChar(value));
+		case 2:
+			return Int16GetDatum(DatumGetInt16(value));
+		case 4:
+			return Int32GetDatum(DatumGetInt32(value));
+		default:
+			return value;
+	}
 }
 
 /* The hash of a key value; equal values have equal hashes. */

@@ -210,7 +210,7 @@ cdc_op_decode(CdcOps *ops, Datum value)
 	{
 		struct varlena *v = (struct varlena *) DatumGetPointer(value);
 
-		if (!VARATT_IS_SHORT(v))
+		if (!cdc_varlena_is_plain(v))
 			v = PG_DETOAST_DATUM_PACKED(value);
 		text = VARDATA_ANY(v);
 		len = VARSIZE_ANY_EXHDR(v);

@@ -105,7 +105,7 @@ cdc_position_from_columns(int n, const Oid *types, const Datum *values, const bo
 	{
 		struct varlena *v = (struct varlena *) DatumGetPointer(values[0]);
 
-		if (!VARATT_IS_SHORT(v))
+		if (!cdc_varlena_is_plain(v))
 			v = PG_DETOAST_DATUM_PACKED(values[0]);
 		pos->len = VARSIZE_ANY_EXHDR(v);
 		memcpy(pos->bytes, VARDATA_ANY(v), pos->len);

@@ -12,12 +12,15 @@
  * P1: the walk has given out every index entry before the one it stands on.
  * P2: it is under the call's snapshot, so what is written meanwhile, by
  * whomever, does not matter to it.
+ * P3: it keeps a pin on the leaf page it stands on, as an index-only scan
+ * does: VACUUM of the index waits there until the walk has moved on.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/nbtree.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -195,11 +198,20 @@ advance(CdcProbe *probe)
 static void
 start(CdcProbe *probe, const Datum *keys)
 {
-	if (probe->members == NULL)
-		probe->from->sk_argument = keys[0];
-	else
-		for (int i = 0; i < probe->target->nkeys; i++)
-			probe->members[i].sk_argument = keys[i];
+	CdcTarget  *target = probe->target;
+
+	/* the walk looks at where it started again and again, the keys are gone by then */
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		const CdcKey *key = &target->keys[i];
+		ScanKey		part = probe->members == NULL ? probe->from : &probe->members[i];
+
+		if (!key->typbyval && DatumGetPointer(part->sk_argument) != NULL)
+			pfree(DatumGetPointer(part->sk_argument));
+		part->sk_argument = key->typlen == -1 ?
+			PointerGetDatum(PG_DETOAST_DATUM_COPY(keys[i])) :
+			datumCopy(keys[i], key->typbyval, key->typlen);
+	}
 	index_rescan(probe->walk, probe->from, 1, NULL, 0);
 	probe->starts++;
 	advance(probe);

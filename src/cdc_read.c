@@ -219,6 +219,7 @@ convert_keys(CdcReader *r, TupleTableSlot *slot, const int *from, ExprState **ca
 		r->context->column = r->target->keys[i].name;
 		r->values[to + i] = cdc_column_convert(r->cols, casts[i], r->values[to + i],
 											   &r->isnull[to + i]);
+		r->values[to + i] = cdc_key_normal(&r->target->keys[i], r->values[to + i]);
 		r->context->column = NULL;
 		r->context->row = NULL;
 	}
@@ -316,9 +317,7 @@ complete_event(CdcIncoming *in, void *arg)
 
 	in->as_read = cdc_event_row(cols, slot);
 	/* most rows carry everything, and their values are not needed one by one */
-	if (in->as_read != NULL && r->only_markers &&
-		cdc_gaps_none(cols, (char *) in->as_read->t_data + in->as_read->t_data->t_hoff,
-					  in->as_read->t_len - in->as_read->t_data->t_hoff))
+	if (in->as_read != NULL && r->only_markers && cdc_gaps_none(cols, in->as_read))
 		return;
 	slot_getallattrs(slot);
 	for (int i = 0; i < cols->ncols; i++)

@@ -169,12 +169,15 @@ is_same_key(Relation index, Relation key_index)
  * The indexes, made ready for speculative inserts, in which a row of the same
  * key by somebody else may be met first.  A key can have more than one: a
  * second constraint, or the new index of a REINDEX CONCURRENTLY, which is not
- * valid yet but refuses duplicates already.
+ * valid yet but refuses duplicates already.  *others_unique: an index that is
+ * none of them may refuse a row.
  */
 List *
-cdc_row_arbiters(ResultRelInfo *rri, Relation key_index)
+cdc_row_arbiters(ResultRelInfo *rri, Relation key_index, bool *others_unique)
 {
 	List	   *arbiters = NIL;
+
+	*others_unique = false;
 
 	for (int i = 0; i < rri->ri_NumIndices; i++)
 	{
@@ -182,7 +185,10 @@ cdc_row_arbiters(ResultRelInfo *rri, Relation key_index)
 		IndexInfo  *info = rri->ri_IndexRelationInfo[i];
 
 		if (!info->ii_ReadyForInserts || !is_same_key(index, key_index))
+		{
+			*others_unique |= info->ii_Unique || info->ii_ExclusionOps != NULL;
 			continue;
+		}
 		if (info->ii_UniqueOps == NULL)
 			BuildSpeculativeIndexInfo(index, info);
 		arbiters = lappend_oid(arbiters, RelationGetRelid(index));
@@ -215,6 +221,14 @@ cdc_row_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool tombstone
 	check_row(w, leaf, slot, triggered);
 	w->context.tombstone = false;
 
+	/* before another index refuses what is somebody else's row of the key */
+	if (leaf->others_unique)
+	{
+		ItemPointerData tid;
+
+		if (!cdc_check_index_constraints(rri, slot, estate, &tid, leaf->arbiters))
+			return WRITE_AGAIN;
+	}
 	token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
 	table_tuple_insert_speculative(rel, slot, estate->es_output_cid, 0, NULL, token);
 	recheck = cdc_insert_index_tuples(rri, slot, estate, false, &conflict, leaf->arbiters, false);

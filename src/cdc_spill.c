@@ -26,6 +26,7 @@
 #include "commands/tablespace.h"
 #include "miscadmin.h"
 #include "storage/buffile.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 #include "utils/typcache.h"
@@ -251,14 +252,23 @@ same_key(CdcFold *fold)
 	return true;
 }
 
-/* Take the keys of a kept event as those of the key being read. */
+/*
+ * Take the keys of a kept event as those of the key being read.  They are
+ * copied: another event may come to stand where this one does.
+ */
 static void
 read_keys(CdcFold *fold, const CdcEvent *ev)
 {
-	bool		isnull;
-
 	for (int i = 0; i < fold->target->nkeys; i++)
-		fold->spill->keys[i] = cdc_event_value(fold->cols, ev, i + 1, &isnull);
+	{
+		const CdcKey *key = &fold->target->keys[i];
+		bool		isnull;
+		Datum		value = cdc_event_value(fold->cols, ev, i + 1, &isnull);
+
+		fold->spill->keys[i] = key->typlen == -1 ?
+			PointerGetDatum(PG_DETOAST_DATUM_COPY(value)) :
+			datumCopy(value, key->typbyval, key->typlen);
+	}
 }
 
 /*
@@ -271,7 +281,7 @@ cdc_spill_next(CdcFold *fold, bool keep)
 	CdcSpill   *spill = fold->spill;
 	MemoryContext old;
 	CdcEvent   *top = NULL;
-	CdcEvent   *key_of = NULL;
+	bool		first = true;
 	int64		since = 0;
 
 	if (!keep)
@@ -291,8 +301,9 @@ cdc_spill_next(CdcFold *fold, bool keep)
 														  &isnull));
 
 		offer_stored(fold, VARDATA_ANY(stored), &top);
-		if (key_of != top)
-			read_keys(fold, key_of = top);
+		if (first)
+			read_keys(fold, top);
+		first = false;
 		if (fold->keep_all && ++since >= CDC_SETTLE_EVERY)
 		{
 			cdc_chain_settle(fold, top, &spill->buried, &spill->room);
