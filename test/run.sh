@@ -143,6 +143,7 @@ if wanted memory; then
 fi
 if wanted crash; then
   CDC_PREPARED=1 run_script crash test/crash/run.sh $long
+  CDC_PREPARED=1 run_script crash test/crash/run.sh $long --physical
 fi
 if wanted bench; then
   # small, and only that every competitor runs and ends with the same rows

@@ -6,14 +6,17 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . test/lib.sh
 
+level=logical
 seconds=16
 commotion=6
 stream=20
 arguments=()
 usage() {
   cat <<'USAGE'
-usage: test/crash/run.sh [--long] [--seconds N] [--seed N] [--only storm|consume]
+usage: test/crash/run.sh [--long] [--physical] [--seconds N] [--seed N] [--only storm|consume]
   --long       15 minutes, 100000 events, 5 minutes of commotion, and 2 of the stream
+  --physical   the storm alone, with wal_level = replica and so without a subscriber:
+               new rows are written together there
   --seconds N  so long (without the start of the servers, commotion, stream and the end)
   --seed N     what is random follows from N; the moments of the kills do not
 USAGE
@@ -21,6 +24,7 @@ USAGE
 while [ $# -gt 0 ]; do
   case $1 in
     --long) seconds=900; commotion=300; stream=120; arguments+=(--events 100000 --keys 20000) ;;
+    --physical) level=replica; arguments+=(--physical --only storm) ;;
     --seconds) seconds=${2:?}; shift ;;
     --seed | --only) arguments+=("$1" "${2:?}"); shift ;;
     --help | -h) usage; exit 0 ;;
@@ -44,7 +48,7 @@ cdc_crashes() {
 cdc_prepare
 [ -n "${CDC_PREPARED:-}" ] || cdc_build "PG_CFLAGS=-DUSE_ASSERT_CHECKING"
 # a killed process may leave half a page behind
-cdc_server_start crash "full_page_writes = on" "wal_level = logical" "max_wal_senders = 10" \
+cdc_server_start crash "full_page_writes = on" "wal_level = $level" "max_wal_senders = 10" \
   "max_replication_slots = 10" "autovacuum_naptime = 1s" "checkpoint_timeout = 30s" \
   "wal_retrieve_retry_interval = 200ms" "wal_receiver_timeout = 10s" "max_standby_streaming_delay = -1" \
   "wal_keep_size = '2GB'" "restart_after_crash = on" "deadlock_timeout = 200ms"
@@ -75,8 +79,10 @@ run_python() { # NAME SCRIPT ARGUMENT...
   passed=$((passed + ok))
   failed=$((failed + bad))
 }
-run_python commotion test/crash/commotion.py --seconds "$commotion"
-run_python stream test/crash/stream.py --seconds "$stream" --log "$CDC_SERVER_LOG" --bin "$CDC_BIN"
+if [ "$level" = logical ]; then
+  run_python commotion test/crash/commotion.py --seconds "$commotion"
+  run_python stream test/crash/stream.py --seconds "$stream" --log "$CDC_SERVER_LOG" --bin "$CDC_BIN"
+fi
 run_python crash test/crash/crash.py --data "$home/data" --bin "$CDC_BIN" --standby "$standby/socket" --start "$start" \
   --seconds "$seconds" ${arguments[@]+"${arguments[@]}"}
 if cdc_crashes; then
