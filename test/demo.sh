@@ -114,7 +114,7 @@ cat <<HAND
   $bin/initdb -D /tmp/try -A trust -U me
   $bin/pg_ctl -D /tmp/try -l /tmp/try.log -w start \\
     -o "-c listen_addresses='' -c unix_socket_directories=/tmp -p 5499"
-  psql -h /tmp -p 5499 -U me postgres
+  $bin/psql -h /tmp -p 5499 -U me postgres
 
   CREATE EXTENSION cdc_precedence;
   CREATE TABLE part (id int PRIMARY KEY, name text,
