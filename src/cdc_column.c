@@ -50,8 +50,9 @@ find_column(Relation rel, const char *name)
 	return 0;
 }
 
+/* A staging column that must be there; param names it, NULL: it has its name from the target. */
 static AttrNumber
-need_column(CdcColumns *cols, const char *name, const char *what)
+need_column(CdcColumns *cols, const char *name, const char *what, const char *param)
 {
 	AttrNumber	attno = find_column(cols->staging, name);
 
@@ -59,7 +60,9 @@ need_column(CdcColumns *cols, const char *name, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("%s column \"%s\" does not exist in staging \"%s\"", what, name,
-						cols->staging_name)));
+						cols->staging_name),
+				 param != NULL ? errhint("Name a column of staging in %s.", param) :
+				 errhint("Rename the column of staging, or make a view over staging that does.")));
 	return attno;
 }
 
@@ -249,10 +252,11 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 	TupleDesc	desc = RelationGetDescr(cols->staging);
 	Oid			type;
 
-	cols->op_attno = rule->op_column ? need_column(cols, rule->op_column, "op") :
+	cols->op_attno = rule->op_column ? need_column(cols, rule->op_column, "op", "op_column") :
 		find_column(cols->staging, "op");
 	if (rule->delete_flag_column != NULL)
-		cols->flag_attno = need_column(cols, rule->delete_flag_column, "delete flag");
+		cols->flag_attno = need_column(cols, rule->delete_flag_column, "delete flag",
+										 "delete_flag_column");
 	if (cols->op_attno == 0 && cols->flag_attno == 0 && rule->default_op == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -286,7 +290,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 	}
 	if (rule->unchanged_column != NULL)
 	{
-		cols->unchanged_attno = need_column(cols, rule->unchanged_column, "unchanged");
+		cols->unchanged_attno = need_column(cols, rule->unchanged_column, "unchanged",
+											 "unchanged_column");
 		type = getBaseType(TupleDescAttr(desc, cols->unchanged_attno - 1)->atttypid);
 		if (type != TEXTARRAYOID && type != NAMEARRAYOID && type != JSONBOID)
 			ereport(ERROR,
@@ -323,7 +328,7 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		int			order = i;
 		ListCell   *lc;
 
-		cols->key_attno[i] = need_column(cols, name, "key");
+		cols->key_attno[i] = need_column(cols, name, "key", NULL);
 		cols->key_cast[i] = make_cast(TupleDescAttr(from, cols->key_attno[i] - 1),
 									  TupleDescAttr(to, target->keys[i].attno - 1));
 		foreach(lc, rule->key_columns)
@@ -331,7 +336,7 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 				order = foreach_current_index(lc);
 		if (rule->old_key_columns != NIL)
 			cols->old_attno[i] = need_column(cols, list_nth(rule->old_key_columns, order),
-											 "old key");
+											 "old key", "old_key_columns");
 		else
 			cols->old_attno[i] = find_column(cols->staging, psprintf(CDC_OLD_PREFIX "%s", name));
 		if (cols->old_attno[i] != 0)
@@ -508,7 +513,7 @@ check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 
 	foreach(lc, rule->except_columns)
 	{
-		(void) need_column(cols, lfirst(lc), "except");
+		(void) need_column(cols, lfirst(lc), "except", "except_columns");
 		for (int i = 0; i < target->nkeys; i++)
 			if (strcmp(target->keys[i].name, lfirst(lc)) == 0)
 				ereport(ERROR,

@@ -131,7 +131,7 @@ check_unsupported(const CdcArgs *args)
 static void
 read_options(const CdcArgs *args, CdcRule *rule)
 {
-	int			consume;
+	char	   *consume = text_arg(args, CDC_ARG_CONSUME);
 
 	rule->null_op = OPTION(CDC_ARG_NULL_OP, "null_op", CDC_NULL_OP_AUTO,
 						   "auto", "read", "ignore", "error");
@@ -144,11 +144,9 @@ read_options(const CdcArgs *args, CdcRule *rule)
 									"warn", "keep", "rewrite", "error");
 	rule->on_schema_change = OPTION(CDC_ARG_ON_SCHEMA_CHANGE, "on_schema_change", CDC_SCHEMA_WARN,
 									"warn", "ignore", "fail", "append_new_columns");
-	consume = OPTION(CDC_ARG_CONSUME, "consume", CDC_CONSUME_KEEP,
-					 "keep", "delete", "truncate", "bookmark");
-	if (consume > CDC_CONSUME_DELETE)
-		refuse_unsupported(consume == 2 ? "consume => 'truncate'" : "consume => 'bookmark'");
-	rule->consume = consume;
+	if (consume != NULL && (strcmp(consume, "truncate") == 0 || strcmp(consume, "bookmark") == 0))
+		refuse_unsupported(psprintf("consume => '%s'", consume));
+	rule->consume = OPTION(CDC_ARG_CONSUME, "consume", CDC_CONSUME_KEEP, "keep", "delete");
 }
 
 /*

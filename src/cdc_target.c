@@ -171,6 +171,8 @@ cdc_refuse_position_type(const char *where, const char *column, Oid type)
 			 errmsg("position column \"%s\" of %s is of type %s", column, where,
 					format_type_be(type)),
 			 errdetail("%s", why),
+			 strcmp(where, "staging") == 0 ?
+			 errhint("In staging_position, cast a text that holds a position (::pg_lsn or ::cdc_position), or make one from the source's log coordinates with cdc_position() or cdc_position_from_numbers().") :
 			 errhint("Use a cdc_position column; staging_position can make one from the source's log coordinates.")));
 }
 
@@ -204,7 +206,7 @@ default_positions(CdcTarget *target)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("target \"%s\" has no position column", target->name),
 				 errdetail("It has neither a cdc_position column nor source_lsn."),
-				 errhint("ALTER TABLE %s ADD COLUMN source_position %s;",
+				 errhint("ALTER TABLE %s ADD COLUMN source_position %s; cdc_attach() adds it too.",
 						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
 													RelationGetRelationName(target->rel)),
 						 format_type_be(cdc_position_type()))));

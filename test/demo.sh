@@ -106,14 +106,15 @@ cdc_say "  keys at a wrong position              $keys"
 
 title "By hand"
 root=$CDC_ROOT
-server=$(sed -n 's/^PostgreSQL \([0-9]*\).*/\1/p' <<<"$("$PG_CONFIG" --version)")
+bin=${CDC_BIN#"$CDC_WORK/tree"}    # not the demo's own copy, which is removed
 cat <<HAND
   cd $root
-  make && sudo make install          # then as an ordinary user:
-  /usr/lib/postgresql/$server/bin/initdb -D /tmp/try -A trust -U me
-  /usr/lib/postgresql/$server/bin/pg_ctl -D /tmp/try -l /tmp/try.log -w start \\
+  make PG_CONFIG=$bin/pg_config && sudo make PG_CONFIG=$bin/pg_config install
+                                     # then as an ordinary user:
+  $bin/initdb -D /tmp/try -A trust -U me
+  $bin/pg_ctl -D /tmp/try -l /tmp/try.log -w start \\
     -o "-c listen_addresses='' -c unix_socket_directories=/tmp -p 5499"
-  psql -h /tmp -p 5499 -U me postgres
+  $bin/psql -h /tmp -p 5499 -U me postgres
 
   CREATE EXTENSION cdc_precedence;
   CREATE TABLE part (id int PRIMARY KEY, name text,
@@ -125,7 +126,7 @@ cat <<HAND
   SELECT * FROM cdc_apply('part', 'staging');   -- a replay changes nothing
   SELECT * FROM part;
 
-  /usr/lib/postgresql/$server/bin/pg_ctl -D /tmp/try stop
+  $bin/pg_ctl -D /tmp/try stop
   rm -r /tmp/try /tmp/try.log
 HAND
 if [ "$wrong" != 0 ] || [ "$differ" != 0 ] || [ "$keys" != 0 ] || [ "$sums" != 0 ]; then

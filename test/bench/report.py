@@ -40,10 +40,13 @@ def load():
     return round(os.getloadavg()[0], 1)
 
 
-def seconds(v):
+def seconds(v, small):
+    """A time; small: it stands beside one below 0.1 s, and one line has one unit."""
     if v is None:
         return ''
-    return '%.2f ms' % (v * 1000) if v < 0.1 else '%.2f' % v
+    if small:
+        return ('%.2f ms' if v < 0.1 else '%.0f ms') % (v * 1000)
+    return '%.2f' % v
 
 
 def megabytes(v):
@@ -72,8 +75,9 @@ def row(b, piece, field):
     wal, held = mid(b, piece, me, 'wal') if me else None, mid(b, piece, me, 'memory') if me else None
     found = goals.of(b, piece, field)
     off = noise(b, piece, field)
-    return [piece, seconds(mid(b, piece, me, field)) if me else '',
-            ', '.join('%s %s' % (c, seconds(mid(b, piece, c, field))) for c in order),
+    small = any(t is not None and t < 0.1 for t in [mid(b, piece, c, field) for c in who])
+    return [piece, seconds(mid(b, piece, me, field), small) if me else '',
+            ', '.join('%s %s' % (c, seconds(mid(b, piece, c, field), small)) for c in order),
             ', '.join(ratios), '' if limit is None else '%.2f' % limit,
             '' if wal is None else megabytes(wal) + ('' if lean is None else ' / ' + megabytes(lean)),
             '' if held is None else megabytes(held) + ('' if little is None else ' / ' + megabytes(little)),
@@ -133,8 +137,8 @@ def words(found):
     """What must be known of a run to read its numbers."""
     kind = {'seconds': 'Seconds are elapsed time', 'cpu': 'Seconds are CPU time of the backend'}[found['by']]
     out = ['%s, on %s.' % (found['machine'], found['date']),
-           '%s, medians over the rounds; the load average before the run was %s and after it %s.' % (
-               kind, found['load'][0], found['load'][1])]
+           '%s, medians over up to %d rounds; the load average before the run was %s and after it %s.' % (
+               kind, max([len(x['samples']) for x in found['samples']] or [0]), found['load'][0], found['load'][1])]
     if found['by'] == 'cpu':
         out.append('The machine was busy with other work, which elapsed time would have measured too.')
     if found['scale'] != 1:

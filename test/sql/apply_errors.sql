@@ -131,6 +131,7 @@ BEGIN
 	PERFORM position_of(type);
 	RETURN apply_refused('positions of type ' || type, 'tp', 'sp', 'position_columns => ''{pos}''', '42804', 'pos', 'dh');
 END $$;
+SELECT apply_refused('a position that is a text', 't', 's', 'staging_position => ''op''', '42804', 'staging_position', 'dh');
 SELECT position_refused(type) FROM unnest('{text,varchar(20),timestamp,timestamptz,date,real,double precision}'::text[]) type;
 SELECT position_refused(type) FROM unnest('{boolean,uuid,bytea}'::text[]) type;
 RESET client_min_messages;
