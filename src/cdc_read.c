@@ -470,7 +470,7 @@ report_faults(CdcReader *r)
 				 errmsg("events without a position in staging \"%s\"", staging),
 				 errdetail("Rows: %lld, one with %s.", (long long) r->null_position.count,
 						   r->null_position.example),
-				 errhint("Only snapshot rows may lack a position; NULL and 0/0 are none.")));
+				 errhint("Only snapshot rows may lack a position; NULL and 0/0 are none. If staging has it elsewhere, say so in staging_position.")));
 	if (r->truncates.count > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -483,7 +483,8 @@ report_faults(CdcReader *r)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("staging \"%s\" has another number of events than expected", staging),
 				 errdetail("It has %lld, expect_events is %lld.", (long long) r->result->events,
-						   (long long) r->rule->expect_events)));
+						   (long long) r->rule->expect_events),
+				 errhint("Wait for the rest of the batch, or look for what loaded too much.")));
 	if (r->null_records > 0)
 		ereport(WARNING,
 				(errmsg("records without op, position and values in staging \"%s\" were ignored",
