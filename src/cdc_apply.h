@@ -593,6 +593,7 @@ extern void cdc_peek_ahead(CdcPeek *peek, TupleTableSlot *slot);
 
 /* ---------- kept events (cdc_event.c) ---------- */
 
+extern void cdc_events_map(CdcColumns *cols, CdcTarget *target, const CdcRule *rule);
 extern Datum cdc_event_value(const CdcColumns *cols, const CdcEvent *ev, int n, bool *isnull);
 extern void cdc_event_open(CdcColumns *cols, const CdcEvent *ev);
 extern void cdc_event_close(CdcColumns *cols);

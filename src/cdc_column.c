@@ -24,7 +24,6 @@
 #include "parser/parse_collate.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
@@ -33,9 +32,6 @@
 
 /* Prefix of the staging columns that hold the key before the change. */
 #define CDC_OLD_PREFIX	"__old_"
-
-/* So many bytes of a row that nobody needs may be kept to save taking it apart. */
-#define CDC_KEEP_IN_VAIN	64
 
 /* A staging column by name, 0 if there is none (system columns do not count). */
 static AttrNumber
@@ -386,109 +382,6 @@ map_columns(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 }
 
 /*
- * May staging's rows be kept as they are?  Then all of a row is read, and so
- * the caller must be allowed to read all of it, and little of it must be in
- * vain.
- */
-static bool
-keep_as_read(CdcColumns *cols, const CdcRule *rule)
-{
-	TupleDesc	desc = RelationGetDescr(cols->staging);
-	char		relkind = cols->staging->rd_rel->relkind;
-	Oid			relid = RelationGetRelid(cols->staging);
-	Bitmapset  *used = bms_copy(cols->used);
-	int			in_vain = 0;
-
-	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
-		(rule->consume == CDC_CONSUME_DELETE && !rule->dry_run) ||
-		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-		return false;
-	/* system columns, and the row as a whole, are not in the row */
-	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i <= 0; i++)
-		if (bms_is_member(i - FirstLowInvalidHeapAttributeNumber, used))
-			return false;
-#define USE(attno) used = bms_add_member(used, (attno) - FirstLowInvalidHeapAttributeNumber)
-	for (int i = 0; i < cols->nkeys; i++)
-	{
-		if (cols->key_cast[i] != NULL || (cols->nold > 0 && cols->old_cast[i] != NULL))
-			return false;
-		USE(cols->key_attno[i]);
-	}
-	for (int i = 0; i < cols->ncols; i++)
-		USE(cols->cols[i].staging_attno);
-	/* an old key that is also something else would have two values in one place */
-	for (int i = 0; i < cols->nold; i++)
-	{
-		for (int k = 0; k < cols->nkeys; k++)
-			if (cols->old_attno[i] == cols->key_attno[k])
-				return false;
-		for (int c = 0; c < cols->ncols; c++)
-			if (cols->old_attno[i] == cols->cols[c].staging_attno)
-				return false;
-		USE(cols->old_attno[i]);
-	}
-	for (int i = 0; rule->staging_position == NULL && i < cols->npos; i++)
-		USE(cols->pos_attno[i]);
-	/* 0 is none, and stands for no column of the loop below */
-	USE(cols->op_attno);
-	USE(cols->flag_attno);
-	USE(cols->unchanged_attno);
-#undef USE
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-		int			width;
-
-		if (att->attisdropped)
-			return false;
-		if (bms_is_member(att->attnum - FirstLowInvalidHeapAttributeNumber, used))
-			continue;
-		width = get_attavgwidth(relid, att->attnum);
-		in_vain += width > 0 ? width : get_typavgwidth(att->atttypid, att->atttypmod);
-	}
-	return in_vain <= CDC_KEEP_IN_VAIN;
-}
-
-/* The shape of kept events: staging's, or keys, columns as staging has them, old keys. */
-static void
-map_events(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
-{
-	TupleDesc	desc;
-	AttrNumber *at;
-	int			n = 0;
-
-	cols->nevent = cols->nkeys + cols->ncols + cols->nold;
-	cols->event_at = at = palloc(sizeof(AttrNumber) * (cols->nevent + 1));
-	cols->as_read = keep_as_read(cols, rule);
-	if (cols->as_read)
-	{
-		desc = CreateTupleDescCopyConstr(RelationGetDescr(cols->staging));
-		for (int i = 0; i < cols->nkeys; i++)
-			at[n++] = cols->key_attno[i];
-		for (int i = 0; i < cols->ncols; i++)
-			at[n++] = cols->cols[i].staging_attno;
-		for (int i = 0; i < cols->nold; i++)
-			at[n++] = cols->old_attno[i];
-	}
-	else
-	{
-		desc = CreateTemplateTupleDesc(cols->nevent);
-		for (int i = 0; i < cols->nkeys; i++)
-			TupleDescInitEntry(desc, ++n, NULL, target->keys[i].type, target->keys[i].typmod, 0);
-		for (int i = 0; i < cols->ncols; i++)
-			TupleDescInitEntry(desc, ++n, NULL, cols->cols[i].source_type, -1, 0);
-		for (int i = 0; i < cols->nold; i++)
-			TupleDescInitEntry(desc, ++n, NULL, target->keys[i].type, target->keys[i].typmod, 0);
-		cdc_finalize_tuple_desc(desc);
-		for (int i = 0; i < n; i++)
-			at[i] = i + 1;
-	}
-	cols->event_desc = desc;
-	cols->opened_values = palloc(sizeof(Datum) * desc->natts);
-	cols->opened_null = palloc(sizeof(bool) * desc->natts);
-}
-
-/*
  * Is staging's column of the tombstone's name a flag of its own?  Nobody knows
  * unless somebody named the tombstone column.
  */
@@ -550,7 +443,7 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 	map_op(cols, rule);
 	map_keys(cols, target, rule);
 	map_columns(cols, target, rule);
-	map_events(cols, target, rule);
+	cdc_events_map(cols, target, rule);
 	cdc_gaps_gather(cols);
 }
 
