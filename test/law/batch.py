@@ -169,6 +169,8 @@ class Batch:
             s.run('ALTER TABLE s ATTACH PARTITION s1 FOR VALUES WITH (MODULUS 2, REMAINDER 1)')
             return late
         s.run('CREATE %sTABLE s (%s%s)' % (kind, 'gone int, ' if gone else '', ', '.join(columns)))
+        if self.wide and self.position == 'long':
+            s.run('ALTER TABLE s ALTER source_position SET STORAGE EXTERNAL')
         if gone:
             s.run('ALTER TABLE s DROP COLUMN gone')
         if self.staging == 'inherited' and not kind:

@@ -157,8 +157,9 @@ class Trial(Batch):
         s.run('CREATE TABLE expected AS ' + self.expected())
         match = ' AND '.join('x.%s = o.%s' % (k, k) for k in self.keys) + ' AND x.source_position IS NOT DISTINCT FROM o.p'
         in_row = self.home == 'row'
-        for what, relation, live in (('live', '(SELECT * FROM t WHERE NOT deleted)' if in_row else 't', 'o.live'),
-                                     ('dead', '(SELECT * FROM t WHERE deleted)' if in_row else 't_tombstones', 'NOT o.live')):
+        live_rows = '(SELECT * FROM t WHERE NOT deleted)' if in_row else 't'
+        dead_rows = '(SELECT * FROM t WHERE deleted)' if in_row else 't_tombstones'
+        for what, relation, live in (('live', live_rows, 'o.live'), ('dead', dead_rows, 'NOT o.live')):
             found = s.run('SELECT (SELECT count(*) FROM %s AS x), (SELECT count(*) FROM expected AS o WHERE %s), '
                           '(SELECT count(*) FROM %s AS x WHERE EXISTS (SELECT FROM expected AS o WHERE %s AND %s))'
                           % (relation, live, relation, live, match))[0]
