@@ -78,7 +78,7 @@ def layouts(b):
 
 def uuid(b):
     """Random keys on a table four times shared_buffers, from disk and from the operating system's cache."""
-    restart(shared_buffers='%dMB' % max(1, int(256 * min(1, b.scale))))
+    restart(shared_buffers='%dMB' % max(1, int(160 * min(1, b.scale))))
     shape, rows, events = shapes.uuid_key(), b.n(5e6), [Events(b.n(1e5), b.n(36e3), b.n(5.5e6))]
     try:
         c = Contest(b, 'uuid', rows, events)
@@ -86,7 +86,7 @@ def uuid(b):
         c.run(who, [Piece('uuid, warm')], rounds=min(b.rounds, 3))
 
         def cold(_):
-            restart(shared_buffers='%dMB' % max(1, int(256 * min(1, b.scale))))
+            restart(shared_buffers='%dMB' % max(1, int(160 * min(1, b.scale))))
             evict()
             return connect()
         c.bad.clear()
