@@ -23,24 +23,25 @@
 #include "cdc_fold.h"
 
 /* Rows ahead for which the table is asked, and the event that leads. */
-#define CDC_PEEK_TABLE	8
-#define CDC_PEEK_EVENT	4
+#define CDC_PEEK_TABLE 12
+#define CDC_PEEK_EVENT 4
+
+/* Columns that may stand before the key; each costs a step per row. */
+#define CDC_PEEK_BEFORE	8
 
 struct CdcPeek
 {
 	CdcFold    *fold;
-	int			at;				/* of the key in a row's data */
-	int			end;
-	int16		len;
-	bool		byval;
+	Form_pg_attribute atts[CDC_PEEK_BEFORE + 1];	/* up to the key's own */
+	int			natts;
 	BlockNumber block;			/* of the last row */
 	OffsetNumber done;			/* rows up to this one have been looked at */
-	uint32		hashes[16];		/* of the rows ahead, by offset; 0: none */
+	uint32		hashes[32];		/* of the rows ahead, by offset; 0: none */
 };
 
 /*
  * A hint giver for this staging, or NULL where it could not give any: the key
- * must be one value of a fixed length at a fixed place in the row.
+ * must be one value of a fixed length not far from the row's begin.
  */
 CdcPeek *
 cdc_peek_create(CdcFold *fold)
@@ -49,47 +50,64 @@ cdc_peek_create(CdcFold *fold)
 	CdcKey	   *key = &fold->target->keys[0];
 	int			attno = cols->event_at[0];
 	CdcPeek    *peek;
-	int			at = 0;
 
-	if (!cols->as_read || cols->nkeys > 1 ||
+	if (!cols->as_read || cols->nkeys > 1 || attno > CDC_PEEK_BEFORE + 1 || key->typlen <= 0 ||
 		(key->image != CDC_KEY_BY_VALUE && key->image != CDC_KEY_BY_BYTES))
 		return NULL;
-	for (int i = 0; i < attno; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(cols->event_desc, i);
-
-		if (att->attlen <= 0)
-			return NULL;
-		at = att_align_nominal(at, att->attalign);
-		if (i < attno - 1)
-			at += att->attlen;
-	}
 	peek = palloc0(sizeof(CdcPeek));
 	peek->fold = fold;
-	peek->at = at;
-	peek->len = key->typlen;
-	peek->byval = key->typbyval;
-	peek->end = at + key->typlen;
+	peek->natts = attno;
+	for (int i = 0; i < attno; i++)
+		peek->atts[i] = TupleDescAttr(cols->event_desc, i);
 	peek->block = InvalidBlockNumber;
 	return peek;
 }
 
-/* The hash of the key of a row on the page, 0 when it has none. */
+/*
+ * The hash of the key of a row on the page, 0 when it has none.  The row may
+ * just be being put there by somebody else: nothing it says is believed beyond
+ * its own length.
+ */
 static inline uint32
 hash_of(CdcPeek *peek, Page page, OffsetNumber offset)
 {
 	ItemId		item = PageGetItemId(page, offset);
-	HeapTupleHeader row;
-	Datum		key;
+	HeapTupleHeader row = (HeapTupleHeader) PageGetItem(page, item);
+	int			left;
+	char	   *data;
+	int			at = 0;
 
 	if (!ItemIdIsNormal(item))
 		return 0;
-	row = (HeapTupleHeader) PageGetItem(page, item);
-	/* a NULL in front of the key moves it */
-	if ((row->t_infomask & HEAP_HASNULL) || row->t_hoff + peek->end > ItemIdGetLength(item))
-		return 0;
-	key = fetch_att((char *) row + row->t_hoff + peek->at, peek->byval, peek->len);
-	return cdc_fold_hash(peek->fold, &key);
+	data = (char *) row + row->t_hoff;
+	left = (int) ItemIdGetLength(item) - row->t_hoff;
+	for (int i = 0; i < peek->natts; i++)
+	{
+		Form_pg_attribute att = peek->atts[i];
+
+		if ((row->t_infomask & HEAP_HASNULL) && att_isnull(i, row->t_bits))
+			continue;
+		if (at >= left)
+			return 0;
+		at = att_align_pointer(at, att->attalign, att->attlen, data + at);
+		if (at + Max(att->attlen, 1) > left)
+			return 0;
+		if (i == peek->natts - 1)
+		{
+			Datum		key = fetch_att(data + at, att->attbyval, att->attlen);
+
+			return cdc_fold_hash(peek->fold, &key);
+		}
+		if (att->attlen > 0)
+			at += att->attlen;
+		else if (att->attlen == -1 && VARATT_IS_1B(data + at) && !VARATT_IS_1B_E(data + at))
+			at += VARSIZE_1B(data + at);
+		else if (att->attlen == -1 && VARATT_IS_4B(data + at) && at + VARHDRSZ <= left)
+			at += Min(VARSIZE_ANY(data + at), left);
+		else
+			return 0;
+	}
+	return 0;
 }
 
 /* A staging row is in hand: ask for what those behind it need. */
