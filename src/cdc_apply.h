@@ -39,6 +39,31 @@ typedef struct CdcPos
 	uint8		bytes[CDC_POSITION_MAX_BYTES];
 } CdcPos;
 
+/* Copy the bytes of a position; most are 8 to 16. */
+static inline void
+cdc_pos_put(uint8 *to, const uint8 *from, int len)
+{
+	if (len >= 8 && len <= 16)
+	{
+		uint64		first,
+					last;
+
+		memcpy(&first, from, 8);
+		memcpy(&last, from + len - 8, 8);
+		memcpy(to, &first, 8);
+		memcpy(to + len - 8, &last, 8);
+	}
+	else
+		memcpy(to, from, len);
+}
+
+static inline void
+cdc_pos_copy(CdcPos *to, const CdcPos *from)
+{
+	to->len = from->len;
+	cdc_pos_put(to->bytes, from->bytes, from->len);
+}
+
 static inline int
 cdc_pos_compare(const uint8 *a, int alen, const uint8 *b, int blen)
 {
@@ -579,7 +604,7 @@ extern CdcFold *cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRu
 extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
 extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_fold_finish(CdcFold *fold);
-extern void cdc_fold_rewind(CdcFold *fold);
+extern void cdc_fold_rewind(CdcFold *fold, bool kills);
 extern CdcEvent *cdc_fold_next(CdcFold *fold, bool keep);
 extern bool cdc_fold_keeps_much(const CdcFold *fold);
 extern void cdc_fold_end(CdcFold *fold);

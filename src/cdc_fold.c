@@ -38,6 +38,7 @@ typedef struct FoldEntry
 	FoldKey		key;
 	uint32		hash;
 	char		status;
+	bool		kills;			/* key.top does */
 } FoldEntry;
 
 static inline bool probe_matches(CdcFold *fold, FoldKey key);
@@ -74,8 +75,11 @@ int			cdc_debug_fold_events = 0;
 typedef struct SortItem
 {
 	Datum		first;			/* the first key column, to compare without the tuple */
-	CdcEvent   *ev;
+	uintptr_t	winner;			/* the event; its last bit says whether it kills */
 } SortItem;
+
+#define ITEM_EVENT(item)	((CdcEvent *) ((item)->winner & ~(uintptr_t) 1))
+#define ITEM_KILLS(item)	(((item)->winner & 1) != 0)
 
 /* ---------- keys ---------- */
 
@@ -283,6 +287,7 @@ offer_one(CdcFold *fold, CdcIncoming *in, const Datum *keys)
 	fold->probe = keys;
 	entry = fold_insert(fold->table, probe, &found);
 	cdc_fold_offer_to(fold, &entry->key.top, in);
+	entry->kills = cdc_event_kills(entry->key.top);
 }
 
 /*
@@ -413,8 +418,8 @@ compare_keys(const SortItem *x, const SortItem *y, CdcFold *fold)
 	{
 		bool		isnull;
 
-		cmp = ApplySortComparator(cdc_event_value(fold->cols, x->ev, i + 1, &isnull), false,
-								  cdc_event_value(fold->cols, y->ev, i + 1, &isnull), false,
+		cmp = ApplySortComparator(cdc_event_value(fold->cols, ITEM_EVENT(x), i + 1, &isnull), false,
+								  cdc_event_value(fold->cols, ITEM_EVENT(y), i + 1, &isnull), false,
 								  &fold->target->keys[i].sort);
 	}
 	return cmp;
@@ -461,6 +466,7 @@ sort_winners(CdcFold *fold)
 	SortItem   *items;
 	fold_iterator it;
 	FoldEntry  *entry;
+	int64		nkills = 0;
 	int64		i = 0;
 	bool		isnull;
 
@@ -468,7 +474,8 @@ sort_winners(CdcFold *fold)
 	fold_start_iterate(fold->table, &it);
 	while ((entry = fold_iterate(fold->table, &it)) != NULL)
 	{
-		items[i].ev = entry->key.top;
+		items[i].winner = (uintptr_t) entry->key.top | (entry->kills ? 1 : 0);
+		nkills += entry->kills ? 1 : 0;
 		items[i++].first = fold->by_value ? entry->key.first :
 			cdc_event_value(fold->cols, entry->key.top, 1, &isnull);
 	}
@@ -480,10 +487,14 @@ sort_winners(CdcFold *fold)
 		sort_keys(items, n, fold);
 
 	/* the pointers take half of each item, so they can move down in place */
-	fold->winners = (CdcEvent **) items;
+	fold->winners[false] = (CdcEvent **) items;
+	fold->winners[true] = MemoryContextAllocHuge(fold->context, sizeof(CdcEvent *) * (nkills + 1));
 	for (i = 0; i < n; i++)
-		fold->winners[i] = items[i].ev;
-	fold->nwinners = n;
+	{
+		bool		kills = ITEM_KILLS(&items[i]);
+
+		fold->winners[kills][fold->nwinners[kills]++] = ITEM_EVENT(&items[i]);
+	}
 }
 
 /* All events have been offered. */
@@ -501,30 +512,35 @@ cdc_fold_finish(CdcFold *fold)
 	sort_winners(fold);
 }
 
-/* Begin again with the first winner. */
+/* Begin with the first winner that kills, or with the first of the others. */
 void
-cdc_fold_rewind(CdcFold *fold)
+cdc_fold_rewind(CdcFold *fold, bool kills)
 {
 	if (fold->spill != NULL)
 		cdc_spill_rewind(fold);
+	fold->kills = kills;
 	fold->next = 0;
 }
 
 /*
- * The next winner in the order of the key index, NULL after the last.  It is
- * good until the next call; keep: those given out before are still needed too.
+ * The next winner in the order of the key index, NULL after the last.  From
+ * disk come those of both kinds.  It is good until the next call; keep: those
+ * given out before are still needed too.
  */
 CdcEvent *
 cdc_fold_next(CdcFold *fold, bool keep)
 {
+	CdcEvent  **winners = fold->winners[fold->kills];
+	int64		n = fold->nwinners[fold->kills];
+
 	if (fold->spill != NULL)
 		return cdc_spill_next(fold, keep);
-	if (fold->next + CDC_WINNERS_AHEAD < fold->nwinners)
+	if (fold->next + CDC_WINNERS_AHEAD < n)
 	{
-		cdc_prefetch(fold->winners[fold->next + CDC_WINNERS_AHEAD]);
-		cdc_prefetch((char *) fold->winners[fold->next + CDC_WINNERS_AHEAD] + 64);
+		cdc_prefetch(winners[fold->next + CDC_WINNERS_AHEAD]);
+		cdc_prefetch((char *) winners[fold->next + CDC_WINNERS_AHEAD] + 64);
 	}
-	return fold->next < fold->nwinners ? fold->winners[fold->next++] : NULL;
+	return fold->next < n ? winners[fold->next++] : NULL;
 }
 
 /* Do winners that come from disk and are kept take much memory? */

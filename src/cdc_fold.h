@@ -36,8 +36,10 @@ struct CdcFold
 	int			sort_kb;		/* and the sort, in kB */
 	int64		kept;			/* events kept since the last spill */
 	CdcSpill   *spill;			/* NULL: all fits into memory */
-	CdcEvent  **winners;		/* all of them, in key order, without a spill */
-	int64		nwinners;
+	/* without a spill: the winners in key order, those that kill apart */
+	CdcEvent  **winners[2];
+	int64		nwinners[2];
+	bool		kills;			/* which are given out */
 	int64		next;
 	struct fold_hash *table;
 	const Datum *probe;			/* key being looked up */

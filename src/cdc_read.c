@@ -272,9 +272,9 @@ note_position(CdcReader *r, const CdcPos *pos)
 		cdc_refuse_mixed_kinds(psprintf("staging \"%s\"", r->cols->staging_name));
 	if (result->low.len == 0 ||
 		cdc_pos_compare(pos->bytes, pos->len, result->low.bytes, result->low.len) < 0)
-		result->low = *pos;
+		cdc_pos_copy(&result->low, pos);
 	if (cdc_pos_compare(pos->bytes, pos->len, result->high.bytes, result->high.len) > 0)
-		result->high = *pos;
+		cdc_pos_copy(&result->high, pos);
 }
 
 /* Does the position of a snapshot row count? */

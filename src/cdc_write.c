@@ -290,7 +290,7 @@ write_pass(CdcWriter *w, bool deletes)
 {
 	CdcEvent   *ev;
 
-	cdc_fold_rewind(w->fold);
+	cdc_fold_rewind(w->fold, deletes);
 	cdc_target_rewind(w->target);
 	while ((ev = cdc_fold_next(w->fold, w->bulk_rows > 0)) != NULL)
 	{
