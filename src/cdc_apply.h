@@ -400,6 +400,8 @@ extern void cdc_probe_rewind(CdcProbe *probe);
 extern void cdc_probe_renew(CdcProbe *probe);
 extern void cdc_probe_end(CdcProbe *probe);
 extern bool cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *slot);
+extern IndexScanDesc cdc_probe_scout_begin(CdcProbe *probe);
+extern BlockNumber cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys);
 extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys,
 							 TupleTableSlot *slot);
 
@@ -605,6 +607,7 @@ extern void cdc_fold_offer(CdcFold *fold, CdcIncoming *in);
 extern CdcEvent *cdc_fold_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_fold_finish(CdcFold *fold);
 extern void cdc_fold_rewind(CdcFold *fold, bool kills);
+extern const CdcEvent *cdc_fold_ahead(CdcFold *fold, int64 n);
 extern CdcEvent *cdc_fold_next(CdcFold *fold, bool keep);
 extern bool cdc_fold_keeps_much(const CdcFold *fold);
 extern void cdc_fold_end(CdcFold *fold);

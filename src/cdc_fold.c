@@ -543,6 +543,15 @@ cdc_fold_next(CdcFold *fold, bool keep)
 	return fold->next < n ? winners[fold->next++] : NULL;
 }
 
+/* The winner so many places after the next, NULL where it is not known. */
+const CdcEvent *
+cdc_fold_ahead(CdcFold *fold, int64 n)
+{
+	if (fold->spill != NULL || fold->next + n >= fold->nwinners[fold->kills])
+		return NULL;
+	return fold->winners[fold->kills][fold->next + n];
+}
+
 /* Do winners that come from disk and are kept take much memory? */
 bool
 cdc_fold_keeps_much(const CdcFold *fold)

@@ -34,6 +34,7 @@
  *	cdc_tombstone	the side table: deletes remembered outside of the target
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_row			one row written, as by an ordinary statement
+ *	cdc_ahead		pages of the target asked from disk early
  *	cdc_bulk		new rows written many at a time
  *	cdc_truncate	a truncate event: rows at or below it are dead
  *	cdc_notice		what a call warns of
@@ -68,6 +69,7 @@
 #include "cdc_compat.h"
 #include "cdc_fold.h"
 #include "cdc_guard.h"
+#include "cdc_write.h"
 
 CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);
 
@@ -98,5 +100,15 @@ _PG_init(void)
 							NULL,
 							NULL,
 							NULL);
+	DefineCustomBoolVariable("cdc_precedence.debug_prefetch",
+							 "Asks for pages of the target ahead also where they are quick to come.",
+							 "Otherwise it begins when pages are seen to come from disk. For tests.",
+							 &cdc_debug_prefetch,
+							 false,
+							 PGC_USERSET,
+							 GUC_NOT_IN_SAMPLE,
+							 NULL,
+							 NULL,
+							 NULL);
 	MarkGUCPrefixReserved("cdc_precedence");
 }

@@ -331,6 +331,33 @@ check_found(Relation heap, Relation index, int nkeys, ScanKey keys, bool found,
 	return false;
 }
 
+static void
+set_keys(CdcProbe *probe, const Datum *keys)
+{
+	for (int c = 0; c < probe->target->nkeys; c++)
+		probe->keys[c].sk_argument = keys[probe->key_of != NULL ? probe->key_of[c] : c];
+}
+
+/* A scan to look for keys before their turn, which is ended by index_endscan(). */
+IndexScanDesc
+cdc_probe_scout_begin(CdcProbe *probe)
+{
+	return cdc_index_beginscan(probe->heap, probe->index, probe->target->snapshot,
+							   probe->target->nkeys);
+}
+
+/* The page where the row with these keys may be, as the index alone knows it. */
+BlockNumber
+cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys)
+{
+	ItemPointer tid;
+
+	set_keys(probe, keys);
+	index_rescan(scan, probe->keys, probe->target->nkeys, NULL, 0);
+	tid = index_getnext_tid(scan, ForwardScanDirection);
+	return tid != NULL ? ItemPointerGetBlockNumber(tid) : InvalidBlockNumber;
+}
+
 /* Find the row with these keys at a snapshot of this moment. */
 bool
 cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys, TupleTableSlot *slot)
@@ -355,8 +382,7 @@ cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *
 	bool		found;
 	MemoryContext old;
 
-	for (int c = 0; c < n; c++)
-		probe->keys[c].sk_argument = keys[probe->key_of != NULL ? probe->key_of[c] : c];
+	set_keys(probe, keys);
 	if (how == CDC_FIND_AGAIN)
 		return cdc_probe_latest(probe->heap, probe->index, n, probe->keys, slot);
 

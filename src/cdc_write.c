@@ -292,10 +292,14 @@ write_pass(CdcWriter *w, bool deletes)
 
 	cdc_fold_rewind(w->fold, deletes);
 	cdc_target_rewind(w->target);
+	if (w->ahead != NULL)
+		cdc_ahead_rewind(w->ahead);
 	while ((ev = cdc_fold_next(w->fold, w->bulk_rows > 0)) != NULL)
 	{
 		if (cdc_event_kills(ev) == deletes)
 		{
+			if (w->ahead != NULL)
+				cdc_ahead_step(w);
 			process_winner(w, ev, CDC_FIND_IN_ORDER);
 			end_row(w);
 		}
@@ -332,6 +336,7 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 	w.call_context = CurrentMemoryContext;
 	w.row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply row",
 										  ALLOCSET_DEFAULT_SIZES);
+	w.ahead = cdc_ahead_create(&w);
 	cdc_fold_finish(fold);
 
 	error_context_stack = &callback;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_write.h
- *		What cdc_write.c, cdc_row.c and cdc_notice.c share.
+ *		What cdc_write.c, cdc_row.c, cdc_bulk.c, cdc_ahead.c and cdc_notice.c share.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +26,8 @@ typedef enum CdcWritten
 	WRITE_AGAIN					/* somebody else was there first */
 } CdcWritten;
 
+typedef struct CdcAhead CdcAhead;
+
 typedef struct CdcWriter
 {
 	CdcTarget  *target;
@@ -33,6 +35,7 @@ typedef struct CdcWriter
 	const CdcRule *rule;
 	CdcFold    *fold;
 	CdcWriteResult *result;
+	CdcAhead   *ahead;			/* NULL: no page is asked for ahead */
 	CdcImage	image;
 	CdcContext	context;
 	MemoryContext call_context;
@@ -67,6 +70,13 @@ extern bool cdc_bulk_takes(CdcWriter *w, CdcLeaf *leaf);
 extern TupleTableSlot *cdc_bulk_slot(CdcWriter *w, CdcLeaf *leaf);
 extern void cdc_bulk_add(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcOutcome outcome);
 extern List *cdc_bulk_flush(CdcWriter *w);
+
+/* cdc_precedence.debug_prefetch: ask for pages whether or not they are slow */
+extern bool cdc_debug_prefetch;
+
+extern CdcAhead *cdc_ahead_create(CdcWriter *w);
+extern void cdc_ahead_rewind(CdcAhead *ahead);
+extern void cdc_ahead_step(CdcWriter *w);
 
 extern void cdc_truncate_rows(CdcWriter *w);
 

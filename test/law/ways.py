@@ -31,6 +31,7 @@ SPILL = 'SET LOCAL cdc_precedence.debug_fold_events = %d'
 TRIGGER = 'CREATE TRIGGER idle BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION idle()'
 WAYS = {'as it is': ('s', []), 'view': ('sv', []), 'spill': ('s', [SPILL]), 'view + spill': ('sv', [SPILL]),
         'trigger': ('s', [TRIGGER]), 'trigger + spill': ('s', [TRIGGER, SPILL]),
+        'pages asked ahead': ('s', ['SET LOCAL cdc_precedence.debug_prefetch = on']),
         'little memory': ('s', ['SET LOCAL enable_seqscan = off', "SET LOCAL work_mem = '64kB'"])}
 
 
