@@ -6,11 +6,13 @@
  * The state is the best (position, value) pair so far.  Rows without a real
  * position never make one, so there is no state until a real one comes.
  *
- *	I1	everything that a state points to is in the aggregate's context.
- *	I2	pos is a valid payload of a real position.
- *	I3	a varlena value is flat or a pointer into a TOAST table: never
- *		expanded, never in somebody else's memory.  It is detoasted only to
- *		break a tie, to travel, or to be the result.
+ *	I1	a state is one piece of memory in the aggregate's context, as many keys
+ *		mean many states: position and value stand in it.  A winner that needs
+ *		more room moves it.
+ *	I2	its position is a valid payload of a real position.
+ *	I3	a varlena value is flat or a pointer into a TOAST table, never
+ *		expanded.  It is detoasted only to break a tie, to travel, or to be the
+ *		result.
  *	I4	a losing row costs one comparison: no memory, no detoasting.
  *
  * At equal positions the greater image wins, NULL lowest: the order of images
@@ -23,6 +25,7 @@
 #include "access/detoast.h"
 #include "access/htup_details.h"
 #include "libpq/pqformat.h"
+#include "port/pg_bitutils.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -32,25 +35,31 @@
 #include "cdc_position.h"
 #include "cdc_value.h"
 
+/* The type of the value, with what follows from it. */
+typedef struct LatestType
+{
+	Oid			oid;
+	int16		len;
+	bool		byval;
+	bool		is_row;
+} LatestType;
+
 typedef struct LatestState
 {
-	Oid			type;			/* of the value, with what follows from it: */
-	int16		typlen;
-	bool		typbyval;
-	bool		is_row;
-
-	bool		isnull;			/* the value is NULL, value is not valid */
+	LatestType	type;
+	uint32		room;			/* bytes of all of it */
 	uint8		poslen;
-	uint8		pos[CDC_POSITION_MAX_BYTES];
-	Datum		value;			/* of a by-reference type: is buffer */
-	char	   *buffer;			/* NULL until needed, reused by later winners */
-	Size		buffer_size;
+	bool		isnull;			/* the value is */
+	uint8		pos[FLEXIBLE_ARRAY_MEMBER]; /* then, aligned, the value */
 } LatestState;
+
+/* States beyond this size grow by halves, smaller ones as memory is given out. */
+#define LATEST_SMALL	8192
 
 /* What a call site remembers between rows, in fn_extra. */
 typedef struct LatestCache
 {
-	LatestState empty;			/* type facts of the value, no pair yet */
+	LatestType	type;			/* of the value; no oid: not known yet */
 	FmgrInfo	compare_rows;	/* fn_oid is invalid until the first tie */
 } LatestCache;
 
@@ -67,12 +76,11 @@ aggregate_context(FunctionCallInfo fcinfo)
 }
 
 static void
-set_type(LatestState *state, Oid type)
+set_type(LatestType *type, Oid oid)
 {
-	memset(state, 0, sizeof(LatestState));
-	state->type = type;
-	get_typlenbyval(type, &state->typlen, &state->typbyval);
-	state->is_row = type_is_rowtype(type);
+	type->oid = oid;
+	get_typlenbyval(oid, &type->len, &type->byval);
+	type->is_row = type_is_rowtype(oid);
 }
 
 static LatestCache *
@@ -85,16 +93,19 @@ get_cache(FunctionCallInfo fcinfo)
 	return (LatestCache *) flinfo->fn_extra;
 }
 
-static LatestState *
-new_state(MemoryContext context, const LatestState *like)
+static inline Size
+value_at(int poslen)
 {
-	LatestState *state = MemoryContextAllocZero(context, sizeof(LatestState));
+	return MAXALIGN(offsetof(LatestState, pos) + poslen);
+}
 
-	state->type = like->type;
-	state->typlen = like->typlen;
-	state->typbyval = like->typbyval;
-	state->is_row = like->is_row;
-	return state;
+/* The value of a state, which must not be NULL. */
+static inline Datum
+get_value(const LatestState *state)
+{
+	char	   *at = (char *) state + value_at(state->poslen);
+
+	return state->type.byval ? *(Datum *) at : PointerGetDatum(at);
 }
 
 /* ---------- ties ---------- */
@@ -131,7 +142,7 @@ compare_rows(FunctionCallInfo fcinfo, struct varlena *a, struct varlena *b)
 
 /* Order two values at one position by their detoasted images, NULL lowest. */
 static int
-compare_images(FunctionCallInfo fcinfo, const LatestState *type,
+compare_images(FunctionCallInfo fcinfo, const LatestType *type,
 			   Datum a, bool anull, Datum b, bool bnull)
 {
 	struct varlena *va;
@@ -140,19 +151,19 @@ compare_images(FunctionCallInfo fcinfo, const LatestState *type,
 
 	if (anull || bnull)
 		return (int) bnull - (int) anull;
-	if (type->typbyval)
+	if (type->byval)
 	{
 		/* what lies above typlen bytes of a Datum means nothing */
-		uint64		mask = type->typlen == 8 ? PG_UINT64_MAX :
-			(UINT64CONST(1) << (8 * type->typlen)) - 1;
+		uint64		mask = type->len == 8 ? PG_UINT64_MAX :
+			(UINT64CONST(1) << (8 * type->len)) - 1;
 		uint64		ia = (uint64) a & mask;
 		uint64		ib = (uint64) b & mask;
 
 		return (ia > ib) - (ia < ib);
 	}
-	if (type->typlen != -1)
-		return compare_bytes(DatumGetPointer(a), datumGetSize(a, false, type->typlen),
-							 DatumGetPointer(b), datumGetSize(b, false, type->typlen));
+	if (type->len != -1)
+		return compare_bytes(DatumGetPointer(a), datumGetSize(a, false, type->len),
+							 DatumGetPointer(b), datumGetSize(b, false, type->len));
 
 	/* full headers and alignment: what a row needs, and the rest can do with */
 	va = PG_DETOAST_DATUM(a);
@@ -171,58 +182,72 @@ compare_images(FunctionCallInfo fcinfo, const LatestState *type,
 
 /* ---------- the state ---------- */
 
-/* Make a value the state's own (I1, I3). */
-static void
-keep_value(LatestState *state, MemoryContext context, Datum value, bool isnull)
+/* A state of at least this size, in the place of one that is too small. */
+static LatestState *
+get_room(LatestState *old, const LatestType *type, MemoryContext context, Size size)
 {
-	const char *bytes;
+	LatestState *state;
+
+	if (size <= LATEST_SMALL)
+		size = pg_nextpower2_size_t(size);
+	else if (old != NULL)
+		size = Max(size, old->room + (Size) old->room / 2);
+	/* the old bytes are of no use: cheaper than repalloc */
+	state = MemoryContextAllocExtended(context, size, MCXT_ALLOC_HUGE);
+	state->type = *type;
+	state->room = (uint32) size;
+	if (old != NULL)
+		pfree(old);
+	return state;
+}
+
+/* Put a pair into a state, in the place of what stands there (I1, I3). */
+static LatestState *
+put_pair(LatestState *state, const LatestType *type, MemoryContext context,
+		 const uint8 *pos, int poslen, Datum value, bool isnull)
+{
+	Size		at = value_at(poslen);
+	const char *bytes = NULL;
 	char	   *flat = NULL;
-	Size		size;
+	Size		size = 0;
 
-	state->isnull = isnull;
 	if (isnull)
-		return;
-	if (state->typbyval)
+		 /* nothing to copy */ ;
+	else if (type->byval)
+		size = sizeof(Datum);
+	else if (type->len == -1)
 	{
-		state->value = value;
-		return;
-	}
-
-	bytes = DatumGetPointer(value);
-	if (state->typlen == -1)
-	{
+		bytes = DatumGetPointer(value);
 		if (VARATT_IS_EXTERNAL(bytes) && !VARATT_IS_EXTERNAL_ONDISK(bytes))
 			bytes = flat = (char *) detoast_external_attr((struct varlena *) bytes);
 		size = VARSIZE_ANY(bytes);
 	}
 	else
-		size = datumGetSize(value, false, state->typlen);
-
-	if (size > state->buffer_size)
 	{
-		/* grow by halves, or slowly growing values would allocate each time */
-		Size		want = Max(size, state->buffer_size + state->buffer_size / 2);
-
-		/* the old bytes are of no use: cheaper than repalloc */
-		if (state->buffer != NULL)
-			pfree(state->buffer);
-		state->buffer = NULL;
-		state->buffer_size = 0;
-		state->buffer = MemoryContextAllocExtended(context, want, MCXT_ALLOC_HUGE);
-		state->buffer_size = want;
+		bytes = DatumGetPointer(value);
+		size = datumGetSize(value, false, type->len);
 	}
-	memcpy(state->buffer, bytes, size);
-	state->value = PointerGetDatum(state->buffer);
+
+	if (state == NULL || at + size > state->room)
+		state = get_room(state, type, context, at + size);
+	state->poslen = (uint8) poslen;
+	state->isnull = isnull;
+	cdc_position_put(state->pos, pos, poslen);
+	if (bytes != NULL)
+		memcpy((char *) state + at, bytes, size);
+	else if (!isnull)
+		*(Datum *) ((char *) state + at) = value;
 	if (flat != NULL)
 		pfree(flat);
+	return state;
 }
 
-/* Let a pair compete with the state's; a new state (poslen 0) has none. */
-static void
-compete(FunctionCallInfo fcinfo, LatestState *state, MemoryContext context,
-		const uint8 *pos, int poslen, Datum value, bool isnull)
+/* Let a pair compete with the state's; NULL is a state without any. */
+static LatestState *
+compete(FunctionCallInfo fcinfo, LatestState *state, const LatestType *type,
+		MemoryContext context, const uint8 *pos, int poslen, Datum value, bool isnull)
 {
-	if (state->poslen > 0)
+	if (state != NULL)
 	{
 		int			cmp;
 
@@ -230,13 +255,31 @@ compete(FunctionCallInfo fcinfo, LatestState *state, MemoryContext context,
 			cdc_value_check_kinds(pos, poslen, state->pos, state->poslen);
 		cmp = cdc_position_compare(pos, poslen, state->pos, state->poslen);
 		if (cmp == 0)
-			cmp = compare_images(fcinfo, state, value, isnull, state->value, state->isnull);
+			cmp = compare_images(fcinfo, type, value, isnull,
+								 state->isnull ? (Datum) 0 : get_value(state), state->isnull);
 		if (cmp <= 0)
-			return;
+			return state;
 	}
-	keep_value(state, context, value, isnull);
-	memcpy(state->pos, pos, poslen);
-	state->poslen = (uint8) poslen;
+	return put_pair(state, type, context, pos, poslen, value, isnull);
+}
+
+/* The type of the aggregate's argument. */
+static const LatestType *
+argument_type(FunctionCallInfo fcinfo)
+{
+	LatestCache *cache = get_cache(fcinfo);
+
+	if (!OidIsValid(cache->type.oid))
+	{
+		Oid			oid = get_fn_expr_argtype(fcinfo->flinfo, 1);
+
+		if (!OidIsValid(oid))
+			ereport(ERROR,
+					(errcode(ERRCODE_INDETERMINATE_DATATYPE),
+					 errmsg("could not determine data type of the value")));
+		set_type(&cache->type, oid);
+	}
+	return &cache->type;
 }
 
 PG_FUNCTION_INFO_V1(latest_by_position_trans);
@@ -249,24 +292,9 @@ latest_by_position_trans(PG_FUNCTION_ARGS)
 
 	if (pos != NULL && cdc_position_is_real(cdc_value_bytes(pos)))
 	{
-		if (state == NULL)
-		{
-			LatestCache *cache = get_cache(fcinfo);
-
-			if (!OidIsValid(cache->empty.type))
-			{
-				Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
-
-				if (!OidIsValid(type))
-					ereport(ERROR,
-							(errcode(ERRCODE_INDETERMINATE_DATATYPE),
-							 errmsg("could not determine data type of the value")));
-				set_type(&cache->empty, type);
-			}
-			state = new_state(context, &cache->empty);
-		}
-		compete(fcinfo, state, context, cdc_value_bytes(pos), cdc_value_len(pos),
-				PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1), PG_ARGISNULL(1));
+		state = compete(fcinfo, state, state != NULL ? &state->type : argument_type(fcinfo),
+						context, cdc_value_bytes(pos), cdc_value_len(pos),
+						PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1), PG_ARGISNULL(1));
 	}
 	if (pos != NULL)
 		PG_FREE_IF_COPY(pos, 2);
@@ -294,13 +322,11 @@ latest_by_position_combine(PG_FUNCTION_ARGS)
 
 	if (other != NULL)
 	{
-		/* other lives shorter than the result: its value is copied */
-		if (state == NULL)
-			state = new_state(context, other);
 		/* other may be what was read from bytes */
-		check_serialized(other->type == state->type);
-		compete(fcinfo, state, context, other->pos, other->poslen,
-				other->value, other->isnull);
+		check_serialized(state == NULL || other->type.oid == state->type.oid);
+		/* other lives shorter than the result: its value is copied */
+		state = compete(fcinfo, state, &other->type, context, other->pos, other->poslen,
+						other->isnull ? (Datum) 0 : get_value(other), other->isnull);
 	}
 	if (state == NULL)
 		PG_RETURN_NULL();
@@ -318,10 +344,10 @@ latest_by_position_final(PG_FUNCTION_ARGS)
 	if (state == NULL || state->isnull)
 		PG_RETURN_NULL();
 
-	/* a copy, since a window's next winner overwrites the buffer */
-	if (state->typlen == -1)
-		PG_RETURN_POINTER(PG_DETOAST_DATUM_COPY(state->value));
-	PG_RETURN_DATUM(datumCopy(state->value, state->typbyval, state->typlen));
+	/* a copy, since a window's next winner overwrites the value */
+	if (state->type.len == -1)
+		PG_RETURN_POINTER(PG_DETOAST_DATUM_COPY(get_value(state)));
+	PG_RETURN_DATUM(datumCopy(get_value(state), state->type.byval, state->type.len));
 }
 
 /* ---------- between processes ---------- */
@@ -340,59 +366,60 @@ latest_by_position_serial(PG_FUNCTION_ARGS)
 
 	(void) aggregate_context(fcinfo);
 	pq_begintypsend(&buf);
-	pq_sendint32(&buf, state->type);
+	pq_sendint32(&buf, state->type.oid);
 	pq_sendbyte(&buf, state->isnull ? 1 : 0);
 	pq_sendbyte(&buf, state->poslen);
 	pq_sendbytes(&buf, (const char *) state->pos, state->poslen);
 	if (state->isnull)
 		 /* nothing follows */ ;
-	else if (state->typbyval)
-		pq_sendint64(&buf, (int64) state->value);
-	else if (state->typlen == -1)
+	else if (state->type.byval)
+		pq_sendint64(&buf, (int64) get_value(state));
+	else if (state->type.len == -1)
 	{
-		struct varlena *flat = PG_DETOAST_DATUM(state->value);
+		Datum		value = get_value(state);
+		struct varlena *flat = PG_DETOAST_DATUM(value);
 
 		pq_sendbytes(&buf, (const char *) flat, VARSIZE(flat));
-		if (PointerGetDatum(flat) != state->value)
+		if (PointerGetDatum(flat) != value)
 			pfree(flat);
 	}
 	else
-		pq_sendbytes(&buf, DatumGetPointer(state->value),
-					 (int) datumGetSize(state->value, false, state->typlen));
+		pq_sendbytes(&buf, DatumGetPointer(get_value(state)),
+					 (int) datumGetSize(get_value(state), false, state->type.len));
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
 }
 
-/* The value of len bytes: does its length fit its type? */
-static void
-read_value(LatestState *state, MemoryContext context, const char *bytes, int len)
+/*
+ * The value that these bytes are: does their length fit its type?  What is
+ * given back may lie in a copy, since bytes may not be aligned.
+ */
+static Datum
+read_value(const LatestType *type, const char *bytes, int len)
 {
 	char	   *copy;
 
-	if (state->typbyval)
+	if (type->byval)
 	{
 		uint64		value;
 
 		check_serialized(len == sizeof(value));
 		memcpy(&value, bytes, sizeof(value));
-		state->value = (Datum) pg_ntoh64(value);
-		return;
+		return (Datum) pg_ntoh64(value);
 	}
 
-	/* copied before it is looked at, since bytes may not be aligned */
+	/* copied before it is looked at */
 	check_serialized(len > 0);
-	copy = MemoryContextAllocExtended(context, len, MCXT_ALLOC_HUGE);
+	copy = MemoryContextAllocExtended(CurrentMemoryContext, len, MCXT_ALLOC_HUGE);
 	memcpy(copy, bytes, len);
-	if (state->typlen > 0)
-		check_serialized(len == state->typlen);
-	else if (state->typlen == -2)
+	if (type->len > 0)
+		check_serialized(len == type->len);
+	else if (type->len == -2)
 		check_serialized(strnlen(copy, len) == (Size) len - 1);
 	else
 		check_serialized(len >= VARHDRSZ && VARATT_IS_4B_U(copy) && VARSIZE(copy) == len);
-	if (state->is_row)
+	if (type->is_row)
 		check_serialized(len >= SizeofHeapTupleHeader);
-	state->buffer = copy;
-	state->buffer_size = len;
-	state->value = PointerGetDatum(copy);
+	return PointerGetDatum(copy);
 }
 
 PG_FUNCTION_INFO_V1(latest_by_position_deserial);
@@ -403,7 +430,8 @@ latest_by_position_deserial(PG_FUNCTION_ARGS)
 	const uint8 *bytes = (const uint8 *) VARDATA_ANY(serialized);
 	int			len = VARSIZE_ANY_EXHDR(serialized);
 	LatestCache *cache = get_cache(fcinfo);
-	LatestState *state;
+	Datum		value = (Datum) 0;
+	bool		isnull;
 	CdcPosition p;
 	uint32		type;
 	int			poslen;
@@ -412,25 +440,22 @@ latest_by_position_deserial(PG_FUNCTION_ARGS)
 	check_serialized(len >= 6);
 	memcpy(&type, bytes, sizeof(type));
 	type = pg_ntoh32(type);
+	isnull = bytes[4] == 1;
 	poslen = bytes[5];
 	check_serialized(bytes[4] <= 1 && poslen <= len - 6 &&
 					 cdc_position_unpack(bytes + 6, poslen, &p) &&
 					 cdc_position_is_real(bytes + 6));
-	if (type != cache->empty.type || !OidIsValid(type))
+	if (type != cache->type.oid || !OidIsValid(type))
 	{
 		check_serialized(SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)));
-		set_type(&cache->empty, type);
+		set_type(&cache->type, type);
 	}
-
-	/* read by the combine function at once: the current context will do */
-	state = new_state(CurrentMemoryContext, &cache->empty);
-	memcpy(state->pos, bytes + 6, poslen);
-	state->poslen = (uint8) poslen;
-	state->isnull = (bytes[4] == 1);
-	if (state->isnull)
+	if (isnull)
 		check_serialized(len == 6 + poslen);
 	else
-		read_value(state, CurrentMemoryContext, (const char *) bytes + 6 + poslen,
-				   len - 6 - poslen);
-	PG_RETURN_POINTER(state);
+		value = read_value(&cache->type, (const char *) bytes + 6 + poslen, len - 6 - poslen);
+
+	/* read by the combine function at once: the current context will do */
+	PG_RETURN_POINTER(put_pair(NULL, &cache->type, CurrentMemoryContext, bytes + 6, poslen, value,
+							   isnull));
 }

@@ -10,15 +10,18 @@
  * read these pages, in their order, while the rows before them are written.
  *
  * All here is a hint.  It costs a second look into the index, so it begins
- * when pages are seen to be missing and slow to come, and not where
- * effective_io_concurrency is 0.  Partitioned targets do without.
+ * when winners are seen to wait for pages: a read that the operating system
+ * can answer from memory does not make the process give up its turn, one from
+ * disk does.  It is not done where effective_io_concurrency is 0; partitioned
+ * targets do without.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <sys/resource.h>
+
 #include "executor/instrument.h"
-#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
@@ -31,25 +34,24 @@
 /* After so many winners it is seen anew whether to ask. */
 #define CDC_AHEAD_CHECK	64
 
-/* So many microseconds for a page mean that it came from a disk. */
-#define CDC_AHEAD_SLOW	60
+/* One winner in so many must wait for it to begin. */
+#define CDC_AHEAD_WAITS	4
 
-/* It begins when one winner in so many misses its page, and ends at the other. */
-#define CDC_AHEAD_MISSES	4
-#define CDC_AHEAD_HITS	16
+/* After so many checks it ends, and whether winners wait is seen anew. */
+#define CDC_AHEAD_TURNS	16
 
 struct CdcAhead
 {
 	int			winners;		/* since the last check */
 	int64		reads;			/* pages this backend had read at it */
-	instr_time	time;			/* of it */
-	bool		on;
+	long		waits;			/* times it had given up its turn */
+	int			turns;			/* checks to go, 0: not asking */
 	int			asked;			/* winners from the next on that were asked for */
 };
 
 bool		cdc_debug_prefetch = false;
 
-/* Nothing to ask is NULL. */
+/* NULL: none of this target's pages is asked for. */
 CdcAhead *
 cdc_ahead_create(CdcWriter *w)
 {
@@ -63,35 +65,41 @@ cdc_ahead_create(CdcWriter *w)
 	return NULL;
 }
 
+static long
+count_waits(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nvcsw : 0;
+}
+
 /* A pass over the winners begins. */
 void
 cdc_ahead_rewind(CdcAhead *ahead)
 {
 	ahead->asked = 0;
 	ahead->winners = 0;
+	ahead->turns = 0;
 	ahead->reads = pgBufferUsage.shared_blks_read;
-	INSTR_TIME_SET_CURRENT(ahead->time);
+	ahead->waits = count_waits();
 }
 
 static void
 check(CdcAhead *ahead)
 {
 	int64		reads = pgBufferUsage.shared_blks_read - ahead->reads;
-	instr_time	time;
+	long		waits = count_waits();
+	int			enough = ahead->winners / CDC_AHEAD_WAITS;
 
-	INSTR_TIME_SET_CURRENT(time);
-	INSTR_TIME_SUBTRACT(time, ahead->time);
-	if (ahead->on)
-		ahead->on = reads * CDC_AHEAD_HITS >= ahead->winners;
-	else
-		ahead->on = reads * CDC_AHEAD_MISSES >= ahead->winners &&
-			INSTR_TIME_GET_MICROSEC(time) >= (uint64) reads * CDC_AHEAD_SLOW;
-	ahead->on |= cdc_debug_prefetch;
-	if (!ahead->on)
+	if (ahead->turns > 0)
+		ahead->turns--;
+	else if (cdc_debug_prefetch || (reads >= enough && waits - ahead->waits >= enough))
+		ahead->turns = CDC_AHEAD_TURNS;
+	if (ahead->turns == 0)
 		ahead->asked = 0;
 	ahead->winners = 0;
 	ahead->reads = pgBufferUsage.shared_blks_read;
-	INSTR_TIME_SET_CURRENT(ahead->time);
+	ahead->waits = waits;
 }
 
 static int
@@ -143,7 +151,7 @@ cdc_ahead_step(CdcWriter *w)
 
 	if (++ahead->winners >= CDC_AHEAD_CHECK)
 		check(ahead);
-	if (!ahead->on)
+	if (ahead->turns == 0)
 		return;
 	ahead->asked = Max(ahead->asked - 1, 0);
 	if (ahead->asked <= CDC_AHEAD_GROUP)

@@ -39,29 +39,11 @@ typedef struct CdcPos
 	uint8		bytes[CDC_POSITION_MAX_BYTES];
 } CdcPos;
 
-/* Copy the bytes of a position; most are 8 to 16. */
-static inline void
-cdc_pos_put(uint8 *to, const uint8 *from, int len)
-{
-	if (len >= 8 && len <= 16)
-	{
-		uint64		first,
-					last;
-
-		memcpy(&first, from, 8);
-		memcpy(&last, from + len - 8, 8);
-		memcpy(to, &first, 8);
-		memcpy(to + len - 8, &last, 8);
-	}
-	else
-		memcpy(to, from, len);
-}
-
 static inline void
 cdc_pos_copy(CdcPos *to, const CdcPos *from)
 {
 	to->len = from->len;
-	cdc_pos_put(to->bytes, from->bytes, from->len);
+	cdc_position_put(to->bytes, from->bytes, from->len);
 }
 
 static inline int

@@ -308,7 +308,7 @@ cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place)
 	ev->class = in->class;
 	ev->flags = in->flags | (gaps > 0 ? CDC_EVENT_GAPS : 0);
 	ev->poslen = in->pos->len;
-	cdc_pos_put(ev->pos, in->pos->bytes, in->pos->len);
+	cdc_position_put(ev->pos, in->pos->bytes, in->pos->len);
 	if (gaps > 0)
 		memcpy(cdc_event_gaps(ev), in->gaps, gaps);
 	if (row != NULL)

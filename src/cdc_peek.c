@@ -72,13 +72,14 @@ static inline uint32
 hash_of(CdcPeek *peek, Page page, OffsetNumber offset)
 {
 	ItemId		item = PageGetItemId(page, offset);
-	HeapTupleHeader row = (HeapTupleHeader) PageGetItem(page, item);
+	HeapTupleHeader row;
 	int			left;
 	char	   *data;
 	int			at = 0;
 
 	if (!ItemIdIsNormal(item))
 		return 0;
+	row = (HeapTupleHeader) PageGetItem(page, item);
 	data = (char *) row + row->t_hoff;
 	left = (int) ItemIdGetLength(item) - row->t_hoff;
 	for (int i = 0; i < peek->natts; i++)

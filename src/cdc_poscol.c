@@ -108,7 +108,7 @@ cdc_position_from_columns(int n, const Oid *types, const Datum *values, const bo
 		if (!cdc_varlena_is_plain(v))
 			v = PG_DETOAST_DATUM_PACKED(values[0]);
 		pos->len = VARSIZE_ANY_EXHDR(v);
-		cdc_pos_put(pos->bytes, (const uint8 *) VARDATA_ANY(v), pos->len);
+		cdc_position_put(pos->bytes, (const uint8 *) VARDATA_ANY(v), pos->len);
 	}
 	else
 	{

@@ -102,6 +102,24 @@ cdc_position_word(const uint8 *bytes)
 	return pg_ntoh64(word);
 }
 
+/* Copy the bytes of a position; most are 8 to 16. */
+static inline void
+cdc_position_put(uint8 *to, const uint8 *from, int len)
+{
+	if (len >= 8 && len <= 16)
+	{
+		uint64		first,
+					last;
+
+		memcpy(&first, from, 8);
+		memcpy(&last, from + len - 8, 8);
+		memcpy(to, &first, 8);
+		memcpy(to + len - 8, &last, 8);
+	}
+	else
+		memcpy(to, from, len);
+}
+
 static inline int
 cdc_position_compare(const uint8 *a, int alen, const uint8 *b, int blen)
 {
