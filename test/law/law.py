@@ -528,8 +528,10 @@ def worker(name, options, todo, done, stop):
                 bench.s.close()
                 bench = Bench(name, options)
     finally:
-        bench.close()
-        done.put(None)
+        try:
+            bench.close()
+        finally:
+            done.put(None)
 
 
 def run_seeds(options, seeds, report=True):
@@ -570,6 +572,8 @@ def run_seeds(options, seeds, report=True):
         w.join()
         if w.exitcode:
             drop_database('law_%d_%d' % (os.getpid(), i))
+    if passed + len(failures) < len(seeds) and not stop.is_set() and 'a worker died' not in failures:
+        failures.append('%d seeds have not been played' % (len(seeds) - passed - len(failures)))
     return passed, failures
 
 
@@ -603,8 +607,10 @@ def catch(name, options, todo, done, seeds):
                     break
             done.put((options.mutation, wrong))
     finally:
-        bench.close()
-        done.put(None)
+        try:
+            bench.close()
+        finally:
+            done.put(None)
 
 
 def mutate(options):
