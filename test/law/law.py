@@ -552,6 +552,7 @@ def run_seeds(options, seeds, report=True):
         except queue.Empty:
             if not any(w.is_alive() for w in workers):
                 failures.append('a worker died')
+                print('law: a worker died', flush=True)
                 break
             continue
         if r is None:
@@ -572,8 +573,9 @@ def run_seeds(options, seeds, report=True):
         w.join()
         if w.exitcode:
             drop_database('law_%d_%d' % (os.getpid(), i))
-    if passed + len(failures) < len(seeds) and not stop.is_set() and 'a worker died' not in failures:
+    if passed + len(failures) < len(seeds) and not stop.is_set():
         failures.append('%d seeds have not been played' % (len(seeds) - passed - len(failures)))
+        print('law: ' + failures[-1], flush=True)
     return passed, failures
 
 
