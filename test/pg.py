@@ -144,6 +144,11 @@ class Session:
         c = socket.socket(socket.AF_UNIX)
         c.connect(self.s.getpeername())
         c.sendall(struct.pack('!iiii', 16, 80877102, self.pid, self.key))
+        # the server hangs up when it has sent the signal: nothing is cancelled later
+        try:
+            c.recv(1)
+        except OSError:
+            pass
         c.close()
 
     def close(self):

@@ -18,7 +18,7 @@ fi
 
 db=cdc_precedence_readme_$$
 tmp=$(mktemp -d) || exit 1
-trap 'dropdb --if-exists $db 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'dropdb --if-exists --force $db 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
 run()
@@ -56,7 +56,7 @@ for file in "$@"; do
 			sed 's/^/    /' "$tmp/out"
 		fi
 	done
-	dropdb $db
+	dropdb --force $db
 done
 echo "readme: $passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -20,7 +20,7 @@ from pg import Lost, PgError, Session  # noqa: E402
 
 DB = 'commotion_%d' % os.getpid()
 OPTIONS = '-c search_path=commotion,public -c jit=off -c client_min_messages=error -c deadlock_timeout=100ms ' \
-    '-c statement_timeout=20s'
+    '-c statement_timeout=120s'
 MAKE = {
     'row': "CREATE TABLE t_row (id integer PRIMARY KEY, val text, more integer)",
     'side': "CREATE TABLE t_side (id integer PRIMARY KEY, val text, more integer)",
@@ -81,7 +81,7 @@ class Actor(threading.Thread):
         r, s = self.r, None
         while not self.ending.is_set():
             try:
-                s = s or Session(DB, OPTIONS, timeout=60)
+                s = s or Session(DB, OPTIONS, timeout=180)
                 alone = None
                 many = [self.statement() for _ in range(r.choice([1, 1, 1, 2, 3]))]
                 if len(many) > 1 and not any(x.startswith(('VACUUM', 'REINDEX', 'CLUSTER')) or 'CONCURRENTLY' in x for x in many):
@@ -125,7 +125,7 @@ def main():
     seed = options.seed if options.seed is not None else random.randrange(10 ** 6)
     s = Session('postgres')
     s.run('CREATE DATABASE ' + DB)
-    d = Session(DB, OPTIONS, timeout=60)
+    d = Session(DB, OPTIONS, timeout=180)
     d.run('CREATE EXTENSION cdc_precedence; CREATE SCHEMA commotion')
     for t in MAKE:
         d.run(MAKE[t] + ';' + STAGING % t)
@@ -140,9 +140,9 @@ def main():
         time.sleep(options.seconds / 2)
         stop.set()
         for a in actors:
-            a.join(60)
+            a.join(240)
         codes, wrong = sum((a.codes for a in actors), collections.Counter()), sum((a.wrong for a in actors), [])
-        d = Session(DB, OPTIONS, timeout=60)
+        d = Session(DB, OPTIONS, timeout=180)
         for t in MAKE:
             try:
                 d.run("SELECT cdc_apply('t_%s', 's_%s', on_tie => 'upsert')" % (t, t))

@@ -28,6 +28,13 @@ feed_bench() {
     { tail -n 20 "$CDC_WORK/pgbench.log" >&2; cdc_die "pgbench failed"; }
 }
 
+# Clients that hold a transaction open nearly all of the time, until they are
+# killed: so that some are open at the moment of the slot's snapshot.
+feed_hold() {
+  exec "$CDC_BIN/pgbench" -n -c 4 -j 1 -T 3600 --random-seed="$FEED_SEED" --max-tries=50 \
+    -f "$FEED_DIR/bench/open.sql" source >"$CDC_WORK/open.log" 2>&1
+}
+
 # COPY beside the clients: rows of a range of keys, deleted as one statement
 # and copied again, so that COPY also brings dead keys back.
 feed_copy() {
@@ -92,11 +99,14 @@ feed_pull() {
 
 # feed_capture EVENTS: a feed of at least so many changes, typed.
 feed_capture() {
-  local want=$1 busy copier
+  local want=$1 busy copier holder
   feed_bench 300 & busy=$!
+  feed_hold & holder=$!
   sleep 0.5
   feed_slot
   wait "$busy"
+  kill "$holder" 2>/dev/null || { cat "$CDC_WORK/open.log" >&2; cdc_die "pgbench failed"; }
+  wait "$holder" 2>/dev/null || true
   FEED_EVENTS=0
   FEED_ROUND=1
   while [ "$FEED_EVENTS" -lt "$want" ]; do

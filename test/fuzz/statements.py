@@ -93,8 +93,14 @@ class Run:
         self.calls = self.failed_calls = self.checks = 0
         self.shaky = False
         s = Session('postgres')
-        s.run('DROP DATABASE IF EXISTS %s WITH (FORCE)' % db)
-        s.run('CREATE DATABASE %s TEMPLATE %s' % (db, base))
+        for patience in range(10, -1, -1):
+            try:
+                s.run('DROP DATABASE IF EXISTS %s WITH (FORCE)' % db)
+                s.run('CREATE DATABASE %s TEMPLATE %s' % (db, base))
+                break
+            except PgError as e:           # an autovacuum is still in there
+                if e.code != '55006' or patience == 0:
+                    raise
         s.close()
         self.s = Session(db, OPTIONS, timeout=60)
 

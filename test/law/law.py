@@ -88,6 +88,17 @@ def psql_once(db, sql):
         sys.exit('law: ' + r.stderr.strip())
 
 
+def drop_database(name):
+    """A session that has just ended may still be there for a moment, on a slow machine for longer than the server waits."""
+    for patience in (True, True, False):
+        r = subprocess.run(['psql', '-qAtX', '-d', 'postgres', '-c', 'DROP DATABASE IF EXISTS %s WITH (FORCE)' % name],
+                           capture_output=True, text=True)
+        if r.returncode == 0:
+            return
+        if not patience:
+            sys.exit('law: ' + r.stderr.strip())
+
+
 def quoted(value):
     text = json.dumps(value, ensure_ascii=False)
     tag = 'law'
@@ -154,7 +165,7 @@ class Bench:
     def __init__(self, name, options):
         self.db = name
         self.options = options
-        psql_once('postgres', 'DROP DATABASE IF EXISTS %s' % name)
+        drop_database(name)
         psql_once('postgres', "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'" % name)
         self.s = Psql(name)
         self.s.run('CREATE EXTENSION cdc_precedence')
@@ -167,7 +178,7 @@ class Bench:
         self.s.close()
         if self.other:
             self.other.close()
-        psql_once('postgres', 'DROP DATABASE IF EXISTS %s' % self.db)
+        drop_database(self.db)
 
     def prepare(self, h):
         for home in h.homes:
@@ -507,9 +518,8 @@ def worker(name, options, todo, done, stop):
             if count % 200 == 0:  # layouts and plans pile up and slow the session down
                 bench.close()
                 bench = Bench(name, options)
-            try:
-                seed = todo.get_nowait()
-            except queue.Empty:
+            seed = todo.get()
+            if seed is None:
                 break
             try:
                 done.put((seed, bench.seed(seed)))
@@ -518,17 +528,19 @@ def worker(name, options, todo, done, stop):
                 bench.s.close()
                 bench = Bench(name, options)
     finally:
-        bench.close()
-        done.put(None)
+        try:
+            bench.close()
+        finally:
+            done.put(None)
 
 
 def run_seeds(options, seeds, report=True):
     """Runs the seeds on several databases at once; gives (passed, failures)."""
     todo, done, stop = multiprocessing.Queue(), multiprocessing.Queue(), multiprocessing.Event()
-    for s in seeds:
-        todo.put(s)
-    time.sleep(0.05)
     jobs = min(options.jobs, len(seeds))
+    for s in seeds + [None] * jobs:      # one None for each worker: there is no more
+        todo.put(s)
+    todo.cancel_join_thread()            # what is left over when all stop at a failure is nobody's
     workers = [multiprocessing.Process(target=worker, args=('law_%d_%d' % (os.getpid(), i), options, todo, done, stop))
                for i in range(jobs)]
     for w in workers:
@@ -540,6 +552,7 @@ def run_seeds(options, seeds, report=True):
         except queue.Empty:
             if not any(w.is_alive() for w in workers):
                 failures.append('a worker died')
+                print('law: a worker died', flush=True)
                 break
             continue
         if r is None:
@@ -559,7 +572,10 @@ def run_seeds(options, seeds, report=True):
     for i, w in enumerate(workers):
         w.join()
         if w.exitcode:
-            psql_once('postgres', 'DROP DATABASE IF EXISTS law_%d_%d WITH (FORCE)' % (os.getpid(), i))
+            drop_database('law_%d_%d' % (os.getpid(), i))
+    if passed + len(failures) < len(seeds) and not stop.is_set():
+        failures.append('%d seeds have not been played' % (len(seeds) - passed - len(failures)))
+        print('law: ' + failures[-1], flush=True)
     return passed, failures
 
 
@@ -577,9 +593,8 @@ def catch(name, options, todo, done, seeds):
     bench, count = Bench(name, options), 0
     try:
         while True:
-            try:
-                options.mutation = todo.get_nowait()
-            except queue.Empty:
+            options.mutation = todo.get()
+            if options.mutation is None:
                 return
             wrong = None
             for seed in seeds:
@@ -594,8 +609,10 @@ def catch(name, options, todo, done, seeds):
                     break
             done.put((options.mutation, wrong))
     finally:
-        bench.close()
-        done.put(None)
+        try:
+            bench.close()
+        finally:
+            done.put(None)
 
 
 def mutate(options):
@@ -607,9 +624,8 @@ def mutate(options):
     print('law: the right applier in SQL: %d passed, %d failed' % (passed, len(failures)), flush=True)
     ok, bad = (0, 1) if failures else (1, 0)
     todo, done = multiprocessing.Queue(), multiprocessing.Queue()
-    for name in MUTATIONS:
+    for name in MUTATIONS + [None] * options.jobs:
         todo.put(name)
-    time.sleep(0.05)
     workers = [multiprocessing.Process(target=catch, args=('law_%d_%d' % (os.getpid(), i), options, todo, done, seeds))
                for i in range(options.jobs)]
     for w in workers:
@@ -680,7 +696,7 @@ def main():
         psql_once('postgres', 'CREATE DATABASE %s TEMPLATE template0 ENCODING \'UTF8\'' % name)
         psql_once(name, 'CREATE EXTENSION cdc_precedence')
         passed, failures = kept(name)
-        psql_once('postgres', 'DROP DATABASE %s' % name)
+        drop_database(name)
         for f in failures:
             print(f, flush=True)
         print('law: %d kept histories replayed, %d failed' % (passed + len(failures), len(failures)), flush=True)

@@ -198,7 +198,7 @@ class Bench:
     def __init__(self):
         self.db = 'ways_%d' % os.getpid()
         self.key_types, self.check_indexes = list(KEYS), True
-        self.admin('DROP DATABASE IF EXISTS %s' % self.db)
+        self.admin('DROP DATABASE IF EXISTS %s WITH (FORCE)' % self.db)
         self.admin("CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'" % self.db)
         s = self.s = Session(self.db, OPTIONS)
         s.run('CREATE EXTENSION cdc_precedence')

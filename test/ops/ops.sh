@@ -100,7 +100,7 @@ background() {
     -c "SELECT pg_sleep(300)" >"$ops_tmp/$name.out" 2>&1 </dev/null &
   until grep -q '^ready' "$ops_tmp/$name.out"; do
     tries=$((tries + 1))
-    if [ $tries -gt 100 ] || ! kill -0 $! 2>/dev/null; then
+    if [ $tries -gt 600 ] || ! kill -0 $! 2>/dev/null; then
       cat "$ops_tmp/$name.out"
       return 1
     fi
@@ -108,6 +108,6 @@ background() {
   done
 }
 end_background() { # NAME
-  sql postgres -c "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+  sql postgres -c "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
     WHERE application_name = '$1'" >/dev/null
 }

@@ -9,13 +9,20 @@ SET search_path = apply_replay, public;
 \pset tuples_only on
 SET client_min_messages = error;
 
--- WAL records that a query writes.
+-- WAL records that a query writes, each time: a page that it prunes as it reads,
+-- of a catalog say, because an autovacuum's snapshot was in the way before, is
+-- pruned once.
 CREATE FUNCTION wal_records(query text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
+	fewest bigint;
 BEGIN
-	EXECUTE 'EXPLAIN (ANALYZE, WAL, COSTS off, TIMING off, SUMMARY off, FORMAT JSON) ' || query INTO plan;
-	RETURN plan->0->'Plan'->>'WAL Records';
+	FOR try IN 1 .. 5 LOOP
+		EXECUTE 'EXPLAIN (ANALYZE, WAL, COSTS off, TIMING off, SUMMARY off, FORMAT JSON) ' || query INTO plan;
+		fewest := least(fewest, (plan->0->'Plan'->>'WAL Records')::bigint);
+		EXIT WHEN fewest = 0;
+	END LOOP;
+	RETURN fewest;
 END $$;
 
 CREATE TABLE account (id int PRIMARY KEY, owner text, body text, balance numeric, source_position cdc_position, deleted boolean NOT NULL DEFAULT false);
