@@ -10,7 +10,9 @@
  *	cdc_position	parse, print, pack, compare on plain C values: a pure core
  *	cdc_value.h		a position as a Datum
  *	cdc_type		SQL face of the type: in and out, operators, casts, pieces
- *	cdc_source		positions out of what each source calls its coordinates
+ *	cdc_source		positions out of what each source calls its coordinates: as
+ *					arguments, as texts (cdc_source_text: pure), as jsonb
+ *					(cdc_source_json)
  *	cdc_aggregate	latest_by_position
  *	cdc_law			the truth table: what an event does to a stored row
  *	cdc_op			what a source calls insert, update, delete ..
