@@ -382,7 +382,8 @@ decode_bool(const JsonbValue *v)
 static Datum
 decode_string(CdcDecoder *d, const JsonbValue *v, const CdcField *field)
 {
-	if (v->type == jbvString && d->typmod < 0 &&
+	/* a copy of the text is all that its input function would make */
+	if (d->taker == CDC_TAKES_STRING && v->type == jbvString && d->typmod < 0 &&
 		(field == NULL || field->meaning != CDC_MEANS_DECIMAL))
 		return PointerGetDatum(cstring_to_text_with_len(v->val.string.val, v->val.string.len));
 	if (field != NULL && field->meaning == CDC_MEANS_DECIMAL)

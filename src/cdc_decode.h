@@ -54,6 +54,7 @@ typedef struct CdcModes
 /* "debezium precise adaptive base64"; the first word alone is enough. */
 extern void cdc_modes_parse(const char *text, CdcModes *modes);
 extern char *cdc_modes_text(const CdcModes *modes);
+extern const char *cdc_format_name(CdcFormat format);
 extern void cdc_modes_read(CdcModes *modes, const char *format, const char *decimals,
 						   const char *times, const char *binaries);
 

@@ -147,7 +147,7 @@ refuse_shape(const CdcRaw *raw, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("a raw event is not one of format \"%s\"", cdc_modes_text(&raw->modes)),
+			 errmsg("a raw event is not one of format \"%s\"", cdc_format_name(raw->modes.format)),
 			 errdetail("%s The event: %s", detail,
 					   cdc_clip(JsonbToCString(NULL, &raw->json->root, VARSIZE(raw->json))))));
 }
@@ -355,15 +355,15 @@ static Jsonb *
 parse_payload(Oid type, Datum payload)
 {
 	MemoryContext context = CurrentMemoryContext;
-	char	   *text = NULL;
+	char	   *string;
 	Jsonb	   *json;
 
 	if (type == JSONBOID)
 		return (Jsonb *) PG_DETOAST_DATUM_COPY(payload);
-	text = TextDatumGetCString(payload);
+	string = TextDatumGetCString(payload);
 	PG_TRY();
 	{
-		json = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text)));
+		json = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(string)));
 	}
 	PG_CATCH();
 	{
@@ -377,7 +377,7 @@ parse_payload(Oid type, Datum payload)
 		FlushErrorState();
 		error->detail = psprintf("%s%sThe payload of a raw event: %s",
 								 error->detail ? error->detail : "", error->detail ? " " : "",
-								 cdc_clip(text));
+								 cdc_clip(string));
 		ReThrowError(error);
 	}
 	PG_END_TRY();
