@@ -351,6 +351,27 @@ read_wal2json(RawCache *cache)
 
 /* ---------- the payload ---------- */
 
+/*
+ * In a PG_CATCH: the error in flight, to be completed and thrown again.  One
+ * that says nothing of a value (a cancel, say) goes on as it is.
+ */
+ErrorData *
+cdc_take_data_error(MemoryContext context)
+{
+	ErrorData  *error;
+	int			category;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+	if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION &&
+		category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
+		category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+		PG_RE_THROW();
+	FlushErrorState();
+	return error;
+}
+
 static Jsonb *
 parse_payload(Oid type, Datum payload)
 {
@@ -367,16 +388,10 @@ parse_payload(Oid type, Datum payload)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData  *error = cdc_take_data_error(context);
 
-		/* what the server says of the text, and which text it is */
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_DATA_EXCEPTION)
-			PG_RE_THROW();
-		FlushErrorState();
 		error->detail = psprintf("%s%sThe payload of a raw event: %s",
-								 error->detail ? error->detail : "", error->detail ? " " : "",
+								 error->detail ? error->detail : "", error->detail ? "\n" : "",
 								 cdc_clip(string));
 		ReThrowError(error);
 	}
