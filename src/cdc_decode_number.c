@@ -48,7 +48,12 @@ need_base64(const CdcDecoder *d, const JsonbValue *value, int *len)
 	if (bytes == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-				 errmsg("a value that is to be bytes is not base64")));
+				 errmsg("a value that is to be bytes is not base64"),
+				 d->taker == CDC_TAKES_NUMERIC || d->taker == CDC_TAKES_INTEGER ||
+				 d->taker == CDC_TAKES_MONEY ?
+				 errhint("Exact decimals are bytes; if decimal.handling.mode is not precise, make the view with decimals => 'string' or 'double'.") :
+				 d->taker == CDC_TAKES_BYTES ?
+				 errhint("If binary.handling.mode is hex, make the view with binaries => 'hex'.") : 0));
 	return bytes;
 }
 

@@ -353,20 +353,20 @@ read_wal2json(RawCache *cache)
 
 /*
  * In a PG_CATCH: the error in flight, to be completed and thrown again.  One
- * that says nothing of a value (a cancel, say) goes on as it is.
+ * whose class says nothing of a value (a cancel, say) goes on as it is.
  */
 ErrorData *
 cdc_take_data_error(MemoryContext context)
 {
+	static const char *const classes[] = {"22", "23", "42", "54"};
 	ErrorData  *error;
-	int			category;
+	bool		of_value = false;
 
 	MemoryContextSwitchTo(context);
 	error = CopyErrorData();
-	category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-	if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION &&
-		category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
-		category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+	for (int i = 0; i < lengthof(classes); i++)
+		of_value |= strncmp(unpack_sql_state(error->sqlerrcode), classes[i], 2) == 0;
+	if (!of_value)
 		PG_RE_THROW();
 	FlushErrorState();
 	return error;

@@ -168,7 +168,7 @@ value_call(FunctionCallInfo fcinfo)
 	for (int i = 1; i <= 4; i++)
 		if (PG_ARGISNULL(i))
 			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("an argument of an event view's column is NULL"),
 					 errdetail("%s() writes these calls.", "cdc_event_view")));
 	cdc_modes_parse(text_arg(fcinfo, 1), &call->modes);

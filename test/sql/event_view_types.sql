@@ -221,4 +221,17 @@ TRUNCATE landing;
 INSERT INTO landing SELECT envelope('u', NULL, jsonb_build_object('id', 1, 't', base64(p::bytea), 'b', 'AA==', 'h', NULL, 'j', jsonb_build_array(p)::text, 'js', to_jsonb(p)::text, 'x', NULL, 'ta', jsonb_build_array(p, p), 'ba', '[]'::jsonb,
 	'ua', NULL, 'ia', codes - 27, 'fa', codes || '[1]', 'na', NULL, 'va', NULL, 'boa', '[true]'::jsonb, 'ja', NULL, 'p', NULL, 'absent', NULL), 1) FROM placeholder;
 SELECT expect('values', coalesce(__unchanged::text, 'none') || ' ' || concat_ws(' ', t = base64(convert_to(q.p, 'UTF8')), b, j, js, ta, cardinality(ia), cardinality(fa), boa), 'none t \x00 ["' || q.p || '"] "' || q.p || '" {' || q.p || ',' || q.p || '} 27 29 {t}') FROM gaps, placeholder q;
+--
+-- Types of other extensions, known by name: here texts with such names
+--
+SELECT format($$CREATE TYPE %1$s; CREATE FUNCTION %1$s_in(cstring) RETURNS %1$s LANGUAGE internal IMMUTABLE STRICT AS 'textin'; CREATE FUNCTION %1$s_out(%1$s) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'textout'; CREATE TYPE %1$s (INPUT = %1$s_in, OUTPUT = %1$s_out, LIKE = text)$$, t) FROM unnest('{hstore,geometry}'::text[]) t \gexec
+CREATE TABLE named (id int PRIMARY KEY, h hstore, g geometry);
+SELECT cdc_event_view('named_events', 'named', 'landing', 'payload', 'debezium');
+TRUNCATE landing;
+INSERT INTO landing VALUES (envelope('c', NULL, '{"id": 1, "h": {"a": "1", "b\"\\": null}, "g": {"wkb": "AP8q", "srid": 4326}}', 1)),
+	(envelope('c', NULL, '{"id": 2, "h": "{\"a\":\"x y\",\"b\":null}", "g": {"wkb": "AP8q", "srid": null}}', 1)),
+	(envelope('c', NULL, '{"id": 3, "h": {"__debezium_unavailable_value": "__debezium_unavailable_value"}, "g": "POINT(1 2)"}', 1)),
+	(envelope('c', NULL, '{"id": 4, "h": "{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}", "g": {"x": 1}}', 1)),
+	(envelope('c', NULL, '{"id": 5, "h": {}, "g": "__debezium_unavailable_value"}', 1));
+SELECT expect('maps and geometries', string_agg(concat_ws(' ', id, h, g, __unchanged), '|' ORDER BY id), '1 "a"=>"1", "b\"\\"=>NULL SRID=4326;00ff2a|2 "a"=>"x y", "b"=>NULL 00ff2a|3 POINT(1 2) {h}|4 {"x": 1} {h}|5  {g}') FROM named_events;
 DROP SCHEMA event_view_types CASCADE;
