@@ -265,7 +265,9 @@ cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
 
 	if (field != NULL)
 		exact = field->meaning == CDC_MEANS_DECIMAL && !field->is_text;
-	if (cdc_json_is_object(value))
+	if (value->type == jbvNumeric)
+		text = cdc_json_text(value);
+	else if (cdc_json_is_object(value))
 		text = variable_scale(d, value);
 	else if (value->type == jbvBool)
 		return value->val.boolean ? "1" : "0";

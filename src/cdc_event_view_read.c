@@ -485,11 +485,13 @@ CdcRaw *
 cdc_raw_get(FunctionCallInfo fcinfo, const CdcModes *modes)
 {
 	RawCache   *cache = find_cache(fcinfo->flinfo->fn_mcxt);
-	Oid			type = getBaseType(get_fn_expr_argtype(fcinfo->flinfo, 0));
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	struct varlena *stored;
 	MemoryContext old;
 	Datum		payload;
 
+	if (type != JSONBOID && type != JSONOID && type != TEXTOID)
+		type = getBaseType(type);
 	if (type != JSONBOID && type != JSONOID && type != TEXTOID && type != VARCHAROID)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
