@@ -156,6 +156,11 @@ SELECT expect('all types', rows_of((SELECT 'SELECT ' || string_agg(quote_ident(a
 -- a text that is all hex digits is bytes only in a bytea
 SELECT expect('bytes', rows_of('SELECT id, b, ba FROM typed_changes WHERE id = 1'), '(1,"\\x00ff2a5c","{""\\\\x00ff""}")');
 
+-- with numeric-data-types-as-string
+TRUNCATE landing;
+INSERT INTO landing VALUES ('{"action": "I", "lsn": "0/100", "columns": [{"name": "id", "value": "7"}, {"name": "n", "value": "-1.5"}, {"name": "free", "value": "NaN"}, {"name": "f", "value": "-Infinity"}, {"name": "r", "value": "NaN"}, {"name": "o", "value": "1"}]}');
+SELECT expect('numbers as texts', rows_of('SELECT id, n, free, f, r, o FROM typed_changes'), '(7,-1.500,NaN,-Infinity,NaN,1)');
+
 -- payloads that are large: compressed and out of line
 CREATE TABLE big_landing (id serial, payload jsonb, as_text text);
 CREATE TABLE big (id int PRIMARY KEY, v text, w text, x text);

@@ -145,9 +145,11 @@ SELECT value_refused('no wkb', 'n', 'g', '{"wkb": "%"}', '22P02');
 CREATE DOMAIN short AS text CONSTRAINT is_short CHECK (length(value) < 3);
 CREATE FUNCTION slow(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE object_not_in_prerequisite_state USING MESSAGE = 'not now'; END $$;
 CREATE DOMAIN busy AS text CHECK (slow(value));
-CREATE TABLE with_domain (id int PRIMARY KEY, s short, c busy);
+CREATE TABLE with_domain (id int PRIMARY KEY, s short, c busy, many short[]);
 SELECT cdc_event_view('dd', 'with_domain', 'landing', 'payload', 'debezium');
 SELECT event_refused('a domain', 'dd', '{"op": "c", "after": {"id": 1, "s": "long"}, "source": {"connector": "postgresql", "lsn": 1}}', '23514', 'Column "s", value "long"', 'd', false);
+SELECT value_refused('an element of a domain', 'dd', 'many', '["ab", "long"]', '23514', false);
+SELECT value_refused('a domain over none', 'dd', 'many', '[["ab"], ["long"]]', '23514', false);
 SELECT event_refused('another error', 'dd', '{"op": "c", "after": {"id": 1, "c": "long"}, "source": {"connector": "postgresql", "lsn": 1}}', '55000', 'not now', '', true);
 -- the error of an apply says both: which event, and from which staging
 SELECT cdc_attach('target', 'd', tombstones => 'table');
