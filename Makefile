@@ -50,6 +50,10 @@ OBJS         = src/cdc_module.o \
                src/cdc_attach_record.o \
                src/cdc_live_view.o \
                src/cdc_detach.o \
+               src/cdc_event_view.o src/cdc_event_view_column.o \
+               src/cdc_event_view_value.o src/cdc_event_view_read.o \
+               src/cdc_event_view_schema.o src/cdc_event_view_source.o \
+               src/cdc_decode.o src/cdc_decode_number.o src/cdc_decode_time.o \
                src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
@@ -78,7 +82,8 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).control
 
 # the parts of the script, in the order in which they are run
-SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql
+SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql \
+               sql/cdc_event_view.sql
 
 $(DATA_built): $(SQL_PARTS) $(EXTENSION).control
 	$(MKDIR_P) sql && cat $(filter %.sql,$^) > $@
