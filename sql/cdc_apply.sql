@@ -45,6 +45,7 @@ CREATE FUNCTION cdc_apply(
   on_schema_change   text     DEFAULT NULL,
   column_positions   name     DEFAULT NULL,
   consume            text     DEFAULT NULL,
+  bookmark_column    name     DEFAULT NULL,
   expect_events      bigint   DEFAULT NULL,
   lineage            text     DEFAULT NULL,
   dry_run            boolean  DEFAULT false,
@@ -52,8 +53,8 @@ CREATE FUNCTION cdc_apply(
 ) RETURNS cdc_apply_result
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_apply(regclass, regclass, name[], name[], text, text, name, text, name, name,
-  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, bigint,
-  text, boolean, boolean) IS
+  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, name,
+  bigint, text, boolean, boolean) IS
   'apply a staging relation of change events to a target table: per key the event with the greatest position wins, and deletes are remembered';
 
 --------------------------------------------------------------------------

@@ -27,6 +27,7 @@ CREATE FUNCTION cdc_attach(
   on_schema_change   text     DEFAULT NULL,
   column_positions   name     DEFAULT NULL,
   consume            text     DEFAULT NULL,
+  bookmark_column    name     DEFAULT NULL,
   tombstones         text     DEFAULT NULL,
   guard              text     DEFAULT NULL,
   live_view          text     DEFAULT NULL,
@@ -36,8 +37,8 @@ CREATE FUNCTION cdc_attach(
 ) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_attach(regclass, regclass, name[], name[], text, text, name, text, name, name,
-  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, text, text,
-  text, cdc_position, text, bigint) IS
+  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, name, text,
+  text, text, cdc_position, text, bigint) IS
   'record the rule of a target once and add what it lacks: position column, tombstone column or side table, guard, live view; a repeat changes only what it names';
 
 CREATE FUNCTION cdc_is_side_table(relation regclass) RETURNS boolean
@@ -114,6 +115,7 @@ CREATE FUNCTION cdc_attach_schema(
   on_schema_change   text     DEFAULT NULL,
   column_positions   name     DEFAULT NULL,
   consume            text     DEFAULT NULL,
+  bookmark_column    name     DEFAULT NULL,
   tombstones         text     DEFAULT NULL,
   guard              text     DEFAULT NULL,
   lineage            text     DEFAULT NULL,
@@ -167,6 +169,7 @@ BEGIN
           on_schema_change => on_schema_change,
           column_positions => column_positions,
           consume => consume,
+          bookmark_column => bookmark_column,
           tombstones => tombstones, guard => guard, lineage => lineage, epoch => epoch);
       attached := true;
       IF dry_run THEN
@@ -185,6 +188,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cdc_attach_schema(name, name, text, boolean, name[], name[], text, text, name, text, name, name,
-  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, text, text,
-  text, bigint) IS
+  name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, name, text,
+  text, text, bigint) IS
   'attach every table of a schema that has a staging relation: one row per table, done or why not';

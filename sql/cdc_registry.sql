@@ -7,7 +7,7 @@
 --------------------------------------------------------------------------
 
 -- The rule of a target: from cdc_attach() to cdc_detach().  The parameters from
--- key_columns to consume stand in the order of cdc_apply()'s.
+-- key_columns to bookmark_column stand in the order of cdc_apply()'s.
 CREATE TABLE cdc_target_rule (
   target             regclass PRIMARY KEY,
   staging_schema     name,
@@ -34,6 +34,7 @@ CREATE TABLE cdc_target_rule (
   on_schema_change   text,
   column_positions   name,
   consume            text,
+  bookmark_column    name,
   key_attnums        int2[]   NOT NULL,
   position_attnums   int2[]   NOT NULL,
   tombstone_attnum   int2,
@@ -62,7 +63,21 @@ CREATE TABLE cdc_target_state (
 COMMENT ON TABLE cdc_target_state IS
   'fence, floor, epoch and side table of each target that is or was attached; read it through cdc_targets';
 
-REVOKE ALL ON cdc_target_rule, cdc_target_state FROM PUBLIC;
+-- How far a target has read a staging relation, with consume => 'bookmark'.  No
+-- dump holds it: transaction ids are those of one cluster.
+CREATE TABLE cdc_bookmark (
+  target             regclass,
+  staging            regclass,
+  staging_attnum     int2     NOT NULL,
+  staging_filter     text,
+  read_below         xid8     NOT NULL,
+  system_identifier  bigint   NOT NULL,
+  PRIMARY KEY (target, staging)
+) USING heap;
+COMMENT ON TABLE cdc_bookmark IS
+  'how far each target has read a staging relation with consume => ''bookmark'': rows of all transactions below read_below';
+
+REVOKE ALL ON cdc_target_rule, cdc_target_state, cdc_bookmark FROM PUBLIC;
 GRANT SELECT, INSERT ON cdc_target_rule, cdc_target_state TO @extowner@;
 
 -- no row of a table that is gone, or that a dump does not hold
@@ -183,7 +198,8 @@ CREATE VIEW cdc_targets WITH (security_barrier) AS
          r.staging_position, r.staging_filter, r.op_column, r.default_op, r.delete_flag_column,
          r.old_key_columns, r.unchanged_column, r.except_columns, r.op_map, r.null_op,
          r.unavailable_value, r.on_unavailable, r.ignore_nulls, r.snapshot_position, r.on_tie,
-         r.on_same_position, r.on_schema_change, r.column_positions, r.consume
+         r.on_same_position, r.on_schema_change, r.column_positions, r.consume,
+         r.bookmark_column
   FROM cdc_target_rule r
   LEFT JOIN cdc_target_state s ON s.target = r.target
   WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = r.target)

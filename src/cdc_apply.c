@@ -9,8 +9,8 @@
  * cdc_write.c, the truth table in cdc_law.c.
  *
  * Locks: ROW EXCLUSIVE on the target (ACCESS SHARE for a dry run), ACCESS
- * SHARE or ROW EXCLUSIVE on staging, and the target's apply lock, all kept to
- * the end of the transaction.
+ * SHARE, ROW EXCLUSIVE or ACCESS EXCLUSIVE on staging, and the target's apply
+ * lock, all kept to the end of the transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,6 +51,7 @@ typedef struct CdcApply
 	Relation	staging_rel;
 	CdcTarget	target;
 	CdcColumns	cols;
+	CdcBookmark bookmark;
 	CdcReadResult read;
 	CdcWriteResult write;
 	bool		skipped;
@@ -92,47 +93,6 @@ lock_target(Oid relid, bool dry_run, bool nowait)
 		return rel;
 	relation_close(rel, lockmode);
 	return NULL;
-}
-
-/* A target with a lineage takes positions of that log only. */
-static void
-check_lineage(CdcApply *apply, const char *target)
-{
-	const char *recorded = apply->reg.lineage;
-	const char *declared = apply->rule.lineage;
-	const char *qualified =
-		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(apply->target_rel)),
-								   RelationGetRelationName(apply->target_rel));
-	Oid			staging;
-
-	if (declared != NULL && !apply->rule.attached)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("target \"%s\" is not attached", target),
-				 errdetail("A lineage is compared with the one of the attachment."),
-				 errhint("Use cdc_attach().")));
-	if (declared != NULL && (recorded == NULL || strcmp(declared, recorded) != 0))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("lineage \"%s\" is not that of target \"%s\"", cdc_clip(declared), target),
-				 recorded == NULL ? errdetail("The target has no lineage.") :
-				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
-				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
-				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use %s(%s, %s).",
-						 cdc_function_name("cdc_new_epoch"), quote_literal_cstr(qualified),
-						 quote_literal_cstr(declared))));
-	if (declared != NULL || recorded == NULL || !apply->rule.attached)
-		return;
-	staging = cdc_rule_recorded_staging(&apply->reg, true);
-	if (staging != apply->rule.staging)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("positions of staging \"%s\" have no lineage",
-						cdc_relation_name(apply->staging_rel)),
-				 errdetail("Target \"%s\" takes positions without a declared lineage from its attached staging only.",
-						   target),
-				 errhint("If they come from the same log, say so: lineage => %s.",
-						 quote_literal_cstr(recorded))));
 }
 
 /* What is recorded of the target completes the call's rule. */
@@ -178,10 +138,33 @@ localize_expressions(CdcApply *apply)
 												 "staging_filter");
 }
 
-static void
-open_staging(CdcApply *apply)
+/*
+ * Lock staging to truncate it.  The attachment knows it by name: while we
+ * waited, a loader may have replaced it.
+ */
+static bool
+lock_for_truncate(CdcApply *apply, bool named)
 {
-	bool		consume = apply->rule.consume == CDC_CONSUME_DELETE && !apply->rule.dry_run;
+	for (;;)
+	{
+		Oid			relid = apply->rule.staging;
+
+		if (!cdc_consume_lock(relid, apply->rule.nowait))
+			return false;
+		if (named)
+			return true;
+		apply->rule.staging = cdc_rule_recorded_staging(&apply->reg, NoLock, false);
+		if (apply->rule.staging == relid)
+			return true;
+	}
+}
+
+/* False: somebody else has staging, and the call does not wait. */
+static bool
+open_staging(CdcApply *apply, bool named)
+{
+	LOCKMODE	lockmode = apply->rule.consume == CDC_CONSUME_DELETE && !apply->rule.dry_run ?
+		RowExclusiveLock : AccessShareLock;
 
 	if (!OidIsValid(apply->rule.staging))
 		ereport(ERROR,
@@ -189,18 +172,23 @@ open_staging(CdcApply *apply)
 				 errmsg("staging must be given"),
 				 errdetail("No staging relation is recorded for the target."),
 				 errhint("Name the relation that holds the events: cdc_apply('target', 'staging').")));
-	apply->staging_rel = open_relation(apply->rule.staging,
-									   consume ? RowExclusiveLock : AccessShareLock);
+	if (apply->rule.consume == CDC_CONSUME_TRUNCATE)
+	{
+		if (!lock_for_truncate(apply, named))
+			return false;
+		lockmode = NoLock;
+	}
+	apply->staging_rel = open_relation(apply->rule.staging, lockmode);
 	cdc_staging_check(apply->staging_rel);
-	if (apply->rule.consume == CDC_CONSUME_DELETE)
-		cdc_staging_check_consume(apply->staging_rel);
+	cdc_consume_check(apply->staging_rel, &apply->rule);
 	localize_expressions(apply);
-	check_lineage(apply, cdc_relation_name(apply->target_rel));
+	cdc_rule_check_lineage(&apply->rule, &apply->reg, apply->target_rel, apply->staging_rel);
+	return true;
 }
 
 /*
  * Open both relations under the target's apply lock, and complete the rule.
- * False: another apply holds the lock, and the call does not wait.
+ * False: somebody else holds a lock, and the call does not wait.
  */
 static bool
 open_relations(CdcApply *apply)
@@ -210,6 +198,7 @@ open_relations(CdcApply *apply)
 		DatumGetBool(args->values[CDC_ARG_DRY_RUN]);
 	bool		nowait = !args->isnull[CDC_ARG_NOWAIT] &&
 		DatumGetBool(args->values[CDC_ARG_NOWAIT]);
+	bool		named = !args->isnull[CDC_ARG_STAGING];
 	Oid			relid;
 
 	if (args->isnull[CDC_ARG_TARGET])
@@ -221,8 +210,11 @@ open_relations(CdcApply *apply)
 	if (apply->target_rel == NULL)
 		return false;
 	read_rule(apply);
-	open_staging(apply);
-	return true;
+	if (open_staging(apply, named))
+		return true;
+	cdc_target_unlock(relid, ExclusiveLock);
+	relation_close(apply->target_rel, NoLock);
+	return false;
 }
 
 static void
@@ -310,7 +302,7 @@ fed_columns(CdcApply *apply)
 	ListCell   *lc;
 	bool		more = false;
 
-	if (!apply->rule.attached || cdc_rule_recorded_staging(reg, true) != apply->rule.staging)
+	if (!apply->rule.attached || cdc_rule_recorded_staging(reg, NoLock, true) != apply->rule.staging)
 		return NIL;
 	if (!reg->state.isnull[STATE_FED_COLUMNS])
 		recorded = cdc_registry_name_list(reg->state.values[STATE_FED_COLUMNS]);
@@ -360,6 +352,23 @@ begin_target(CdcApply *apply)
 		ADD(target->tomb_attno);
 #undef ADD
 	cdc_target_begin(target, set, apply->rule.dry_run);
+}
+
+/*
+ * How far the target has read staging.  Another filter may have passed rows by
+ * that count now; a recorded one is known as it is recorded.
+ */
+static void
+begin_bookmark(CdcApply *apply)
+{
+	const char *filter = apply->rule.staging_filter;
+
+	if (apply->rule.consume != CDC_CONSUME_BOOKMARK)
+		return;
+	if (apply->rule.recorded_filter)
+		filter = TextDatumGetCString(apply->reg.rule.values[RULE_STAGING_FILTER]);
+	cdc_bookmark_read(&apply->bookmark, &apply->cols, &apply->rule, filter);
+	apply->cols.bookmark = &apply->bookmark;
 }
 
 /* ---------- 4. the batch against what is recorded ---------- */
@@ -448,6 +457,22 @@ record_state(CdcApply *apply, List *fed)
 	cdc_registry_put_state(&reg);
 }
 
+/* Close the relations; truncate staging, or move the bookmark. */
+static void
+consume(CdcApply *apply)
+{
+	Relation	target = apply->target_rel;
+	bool		triggers = target->rd_rel->relhastriggers ||
+		target->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
+
+	relation_close(apply->staging_rel, NoLock);
+	table_close(target, NoLock);
+	if (apply->rule.consume == CDC_CONSUME_TRUNCATE)
+		cdc_consume_truncate(apply->rule.staging, apply->read.events, triggers);
+	else if (apply->rule.consume == CDC_CONSUME_BOOKMARK && !apply->rule.dry_run)
+		cdc_bookmark_move(&apply->bookmark);
+}
+
 /* ---------- the result ---------- */
 
 static Datum
@@ -511,6 +536,7 @@ run(CdcApply *apply)
 
 	/* STEP 3: the caller's rights, before anything is read */
 	begin_target(apply);
+	begin_bookmark(apply);
 
 	/* STEP 4: staging, one winner per key */
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
@@ -531,8 +557,9 @@ run(CdcApply *apply)
 	cdc_target_end(&apply->target);
 	CommandCounterIncrement();
 	record_state(apply, fed);
-	relation_close(apply->staging_rel, NoLock);
-	table_close(apply->target_rel, NoLock);
+
+	/* STEP 7: what was read is read */
+	consume(apply);
 }
 
 Datum

@@ -66,7 +66,7 @@ typedef enum CdcOnSchema
 
 typedef enum CdcConsume
 {
-	CDC_CONSUME_KEEP, CDC_CONSUME_DELETE
+	CDC_CONSUME_KEEP, CDC_CONSUME_DELETE, CDC_CONSUME_TRUNCATE, CDC_CONSUME_BOOKMARK
 } CdcConsume;
 
 /* the arguments of cdc_apply(), in the order of its signature */
@@ -78,8 +78,8 @@ enum
 	CDC_ARG_UNCHANGED_COLUMN, CDC_ARG_EXCEPT_COLUMNS, CDC_ARG_OP_MAP, CDC_ARG_NULL_OP,
 	CDC_ARG_UNAVAILABLE_VALUE, CDC_ARG_ON_UNAVAILABLE, CDC_ARG_IGNORE_NULLS,
 	CDC_ARG_SNAPSHOT_POSITION, CDC_ARG_ON_TIE, CDC_ARG_ON_SAME_POSITION, CDC_ARG_ON_SCHEMA_CHANGE,
-	CDC_ARG_COLUMN_POSITIONS, CDC_ARG_CONSUME, CDC_ARG_EXPECT_EVENTS, CDC_ARG_LINEAGE,
-	CDC_ARG_DRY_RUN, CDC_ARG_NOWAIT,
+	CDC_ARG_COLUMN_POSITIONS, CDC_ARG_CONSUME, CDC_ARG_BOOKMARK_COLUMN, CDC_ARG_EXPECT_EVENTS,
+	CDC_ARG_LINEAGE, CDC_ARG_DRY_RUN, CDC_ARG_NOWAIT,
 	CDC_ARGS
 };
 
@@ -116,6 +116,7 @@ typedef struct CdcRule
 	CdcOnSame	on_same_position;
 	CdcOnSchema on_schema_change;
 	CdcConsume	consume;
+	char	   *bookmark_column;
 	bool		recorded_position;	/* staging_position is the attachment's */
 	bool		recorded_filter;
 	char	   *lineage;		/* declared by the caller, or NULL */
@@ -137,7 +138,10 @@ extern void cdc_rule_complete(CdcArgs *args, const struct CdcRegistration *reg, 
 							  CdcRule *rule);
 extern void cdc_rule_read_law(const struct CdcRegistration *reg, Relation target, CdcRule *rule);
 extern void cdc_refuse_lost_side_table(const char *target);
-extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, bool missing_ok);
+extern void cdc_rule_check_lineage(const CdcRule *rule, const struct CdcRegistration *reg,
+								   Relation target_rel, Relation staging_rel);
+extern Oid	cdc_rule_recorded_staging(const struct CdcRegistration *reg, LOCKMODE lockmode,
+									  bool missing_ok);
 
 /* ---------- the target (cdc_target.c) ---------- */
 
@@ -267,6 +271,7 @@ extern Datum cdc_key_normal(const CdcKey *key, Datum value);
 
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);
+extern void cdc_check_owner(Relation rel);
 extern void cdc_refuse_position_type(const char *where, const char *column, Oid type);
 extern bool cdc_target_lock(Oid relid, LOCKMODE mode, bool nowait);
 extern void cdc_target_unlock(Oid relid, LOCKMODE mode);
@@ -381,6 +386,8 @@ typedef struct CdcColumns
 	AttrNumber	op_attno;		/* 0: none */
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
+	AttrNumber	bookmark_attno;
+	struct CdcBookmark *bookmark;	/* how far staging has been read, or NULL */
 	bool		as_read;		/* a kept event is its staging row, as it stands there */
 	Node	   *position;		/* then: the parsed staging_position, or NULL */
 	int			nevent;			/* values of an event: keys, columns, old keys */
@@ -397,8 +404,6 @@ typedef struct CdcColumns
 } CdcColumns;
 
 extern void cdc_staging_check(Relation staging);
-extern void cdc_staging_check_consume(Relation staging);
-pg_noreturn extern void cdc_refuse_consume(const char *staging);
 extern bool cdc_has_name(List *names, const char *name);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
@@ -412,6 +417,41 @@ extern void cdc_expr_check(const char *text, const char *param);
 extern char *cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type);
 extern char *cdc_expr_localize(Relation staging, const char *text, const char *param);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
+
+/* ---------- what becomes of rows that were read (cdc_consume.c) ---------- */
+
+pg_noreturn extern void cdc_refuse_consume(const char *staging);
+extern Oid	cdc_base_of_view(Relation view);
+extern void cdc_refuse_foreign_rows(Relation staging, const char *consume);
+extern void cdc_refuse_hidden_rows(Relation rel, Oid role, const char *consume);
+extern bool cdc_consume_lock(Oid relid, bool nowait);
+extern void cdc_consume_check(Relation staging, const CdcRule *rule);
+extern void cdc_consume_check_rule(Relation staging, const CdcRule *rule);
+extern void cdc_consume_truncate(Oid staging, int64 events, bool recount);
+
+/* ---------- how far staging has been read (cdc_bookmark.c) ---------- */
+
+typedef struct CdcBookmark
+{
+	Oid			target;
+	Oid			staging;
+	AttrNumber	attno;			/* the column that says who loaded a row */
+	const char *filter;			/* staging_filter as recorded, or NULL */
+	uint64		from;			/* rows of transactions below it were read before */
+	uint64		to;				/* transactions below it have ended .. */
+	uint64		beyond;			/* .. and none at or above it has begun */
+	bool		passed;			/* a row between from and to was read */
+} CdcBookmark;
+
+extern AttrNumber cdc_bookmark_column(Relation staging, const char *name, bool visible);
+extern void cdc_bookmark_read(CdcBookmark *mark, const CdcColumns *cols, const CdcRule *rule,
+							  const char *filter);
+extern void cdc_bookmark_set_horizon(CdcBookmark *mark);
+extern char *cdc_bookmark_condition(const CdcBookmark *mark, const char *column);
+extern void cdc_bookmark_pass(CdcBookmark *mark, Datum value);
+extern void cdc_bookmark_move(CdcBookmark *mark);
+extern void cdc_bookmark_forget(Oid target);
+extern void cdc_bookmark_sweep(void);
 
 /* ---------- values that are not carried (cdc_gap.c) ---------- */
 
@@ -449,7 +489,8 @@ typedef struct CdcQuery
 	CdcColumns *cols;
 	int			op_at,
 				flag_at,
-				unchanged_at;
+				unchanged_at,
+				bookmark_at;
 	int		   *pos_at,			/* NULL: the position is worked out from the row */
 			   *key_at,
 			   *col_at,

@@ -30,7 +30,7 @@
 /* the arguments after target, staging and the rule's parameters */
 enum
 {
-	ATTACH_ARG_TOMBSTONES = CDC_ARG_CONSUME + 1,
+	ATTACH_ARG_TOMBSTONES = CDC_ARG_BOOKMARK_COLUMN + 1,
 	ATTACH_ARG_GUARD, ATTACH_ARG_LIVE_VIEW, ATTACH_ARG_AS_OF, ATTACH_ARG_LINEAGE, ATTACH_ARG_EPOCH
 };
 
@@ -66,7 +66,7 @@ read_args(FunctionCallInfo fcinfo, CdcAttach *a)
 	char	   *home = text_arg(fcinfo, ATTACH_ARG_TOMBSTONES);
 
 	memset(a->given.isnull, true, sizeof(a->given.isnull));
-	for (int i = CDC_ARG_TARGET; i <= CDC_ARG_CONSUME; i++)
+	for (int i = CDC_ARG_TARGET; i <= CDC_ARG_BOOKMARK_COLUMN; i++)
 	{
 		a->given.values[i] = PG_GETARG_DATUM(i);
 		a->given.isnull[i] = PG_ARGISNULL(i);
@@ -244,7 +244,7 @@ survey(CdcAttach *a)
 	{
 		/* recorded by name: it need not exist now */
 		args.values[CDC_ARG_STAGING] =
-			ObjectIdGetDatum(cdc_rule_recorded_staging(&a->reg, true));
+			ObjectIdGetDatum(cdc_rule_recorded_staging(&a->reg, NoLock, true));
 		args.isnull[CDC_ARG_STAGING] = false;
 	}
 	cdc_rule_merge(&args, &a->reg, a->rel);
@@ -337,6 +337,8 @@ check_staging_columns(CdcAttach *a)
 		check_staging_column(a, "delete flag", a->rule.delete_flag_column);
 	if (!missing[CDC_ARG_UNCHANGED_COLUMN])
 		check_staging_column(a, "unchanged", a->rule.unchanged_column);
+	if (!missing[CDC_ARG_CONSUME] || !missing[CDC_ARG_BOOKMARK_COLUMN])
+		cdc_consume_check_rule(a->staging, &a->rule);
 	if (!missing[CDC_ARG_OLD_KEY_COLUMNS])
 		foreach(lc, a->rule.old_key_columns)
 			check_staging_column(a, "old key", lfirst(lc));

@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "access/sysattr.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -21,8 +20,6 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "parser/parse_collate.h"
-#include "parser/parsetree.h"
-#include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
@@ -92,54 +89,6 @@ cdc_staging_check(Relation staging)
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("staging \"%s\" cannot be read", cdc_relation_name(staging)),
 					 errdetail("Staging is a table, view, materialized view or foreign table.")));
-	}
-}
-
-void
-cdc_refuse_consume(const char *staging)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("rows of staging \"%s\" cannot be consumed", staging),
-			 errdetail("A rule replaces DELETE on it."),
-			 errhint("Drop the rule, or use consume => 'keep'.")));
-}
-
-/* The relation that a simple view stands over, or 0. */
-static Oid
-base_of_view(Relation view)
-{
-	List	   *from = get_view_query(view)->jointree->fromlist;
-	RangeTblEntry *rte;
-
-	if (list_length(from) != 1 || !IsA(linitial(from), RangeTblRef))
-		return InvalidOid;
-	rte = rt_fetch(((RangeTblRef *) linitial(from))->rtindex, get_view_query(view)->rtable);
-	return rte->rtekind == RTE_RELATION ? rte->relid : InvalidOid;
-}
-
-/*
- * A rule in the place of DELETE, on staging or below a view, could return rows
- * that nobody removes, or rows of something else.
- */
-void
-cdc_staging_check_consume(Relation staging)
-{
-	Relation	rel = staging;
-	Oid			base;
-
-	for (;;)
-	{
-		for (int i = 0; rel->rd_rules != NULL && i < rel->rd_rules->numLocks; i++)
-			if (rel->rd_rules->rules[i]->event == CMD_DELETE &&
-				rel->rd_rules->rules[i]->isInstead)
-				cdc_refuse_consume(cdc_relation_name(staging));
-		base = rel->rd_rel->relkind == RELKIND_VIEW ? base_of_view(rel) : InvalidOid;
-		if (rel != staging)
-			relation_close(rel, NoLock);
-		rel = OidIsValid(base) ? try_relation_open(base, AccessShareLock) : NULL;
-		if (rel == NULL)
-			return;
 	}
 }
 
@@ -459,6 +408,8 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("staging_filter is not of type boolean")));
+	if (rule->consume == CDC_CONSUME_BOOKMARK)
+		cols->bookmark_attno = cdc_bookmark_column(staging, rule->bookmark_column, true);
 	map_op(cols, rule);
 	map_keys(cols, target, rule);
 	map_columns(cols, target, rule);
@@ -488,7 +439,7 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		used = find_column(target->rel, NameStr(att->attname)) != 0 ||
 			cdc_has_name(rule->except_columns, NameStr(att->attname)) ||
 			i + 1 == cols->op_attno || i + 1 == cols->flag_attno ||
-			i + 1 == cols->unchanged_attno ||
+			i + 1 == cols->unchanged_attno || i + 1 == cols->bookmark_attno ||
 			bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, cols->used);
 		for (int k = 0; k < cols->nkeys; k++)
 			used |= cols->nold > 0 && i + 1 == cols->old_attno[k];

@@ -117,6 +117,7 @@ detach(Oid relid, bool drop_tombstones)
 	}
 	if (reg.rule.exists)
 		cdc_registry_remove_rule(&reg);
+	cdc_bookmark_forget(relid);
 }
 
 Datum

@@ -419,7 +419,7 @@ cdc_set_floor(PG_FUNCTION_ARGS)
 static void
 check_staging_empty(CdcOwned *owned)
 {
-	Oid			staging = cdc_rule_recorded_staging(&owned->reg, true);
+	Oid			staging = cdc_rule_recorded_staging(&owned->reg, NoLock, true);
 
 	if (!OidIsValid(staging))
 		return;

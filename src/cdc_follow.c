@@ -386,7 +386,8 @@ follow_dropped(List *rows, List *dropped, bool cascade)
 
 /*
  * At any drop: rows of dropped targets go, and their side tables with them; a
- * dropped side table is forgotten.  A live view that is gone counts as none.
+ * dropped side table is forgotten, and how far a dropped staging relation was
+ * read.  A live view that is gone counts as none.
  */
 Datum
 cdc_follow_drop(PG_FUNCTION_ARGS)
@@ -400,6 +401,7 @@ cdc_follow_drop(PG_FUNCTION_ARGS)
 	if (rows != NIL)
 		follow_dropped(rows, reported_relations("pg_event_trigger_dropped_objects"),
 					   is_cascade(data->parsetree));
+	cdc_bookmark_sweep();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	PG_RETURN_NULL();

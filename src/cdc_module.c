@@ -24,6 +24,8 @@
  *	cdc_probe		a key looked up in an index, by itself or in order
  *	cdc_expr		expressions that a user gives over a staging row
  *	cdc_column		which staging column goes into which target column, and how
+ *	cdc_consume		what becomes of staging's rows once they are read
+ *	cdc_bookmark	how far a staging relation has been read
  *	cdc_gap			values that an event does not carry
  *	cdc_query		the query over staging
  *	cdc_read		staging read: rows become events

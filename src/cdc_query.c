@@ -4,6 +4,7 @@
  *		The query that reads staging.
  *
  * It is a plain SELECT, or with consume => 'delete' one DELETE .. RETURNING.
+ * A bookmark adds a condition on the transaction that loaded a row.
  * Where rows are kept as they are read (cols->as_read) it selects all columns
  * as they stand, so that the executor hands on the row itself.
  *
@@ -91,6 +92,7 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 	q->op_at = add_column(q, &list, cols->op_attno);
 	q->flag_at = add_column(q, &list, cols->flag_attno);
 	q->unchanged_at = add_column(q, &list, cols->unchanged_attno);
+	q->bookmark_at = add_column(q, &list, cols->bookmark_attno);
 	q->key_at = add_columns(q, &list, cols->nkeys, cols->key_attno);
 	for (int i = 0; i < cols->ncols; i++)
 		attnos[i] = cols->cols[i].staging_attno;
@@ -111,6 +113,12 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 		appendStringInfo(&sql, "SELECT %s FROM %s", list.data, from);
 	if (rule->staging_filter != NULL)
 		appendStringInfo(&sql, " WHERE (%s\n)", rule->staging_filter);
+	if (cols->bookmark != NULL)
+		appendStringInfo(&sql, " %s %s", rule->staging_filter != NULL ? "AND" : "WHERE",
+						 cdc_bookmark_condition(cols->bookmark,
+												quote_identifier(get_attname(RelationGetRelid(rel),
+																			 cols->bookmark_attno,
+																			 false))));
 	if (consume)
 		appendStringInfo(&sql, " RETURNING %s", list.data);
 	return sql.data;

@@ -22,6 +22,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "cdc_apply.h"
 
@@ -354,6 +355,21 @@ read_position(CdcReader *r, TupleTableSlot *slot, CdcPos *pos)
 		cdc_pos_enter_epoch(pos, r->rule->epoch);
 }
 
+/* The first row of an ended transaction says that the bookmark has to move. */
+static void
+note_transaction(CdcReader *r, TupleTableSlot *slot)
+{
+	CdcBookmark *mark = r->cols->bookmark;
+	Datum		xid;
+	bool		isnull;
+
+	if (mark == NULL || mark->passed)
+		return;
+	xid = slot_getattr(slot, r->query.bookmark_at + 1, &isnull);
+	if (!isnull)
+		cdc_bookmark_pass(mark, xid);
+}
+
 static void
 read_row(CdcReader *r, TupleTableSlot *slot)
 {
@@ -364,6 +380,7 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 
 	slot_getsomeattrs(slot, r->query.need);
 	r->result->events++;
+	note_transaction(r, slot);
 	read_position(r, slot, &pos);
 	op = classify(r, slot, pos.len > 0);
 	if (op.class == CDC_UNKNOWN)
@@ -549,6 +566,13 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	memset(&options, 0, sizeof(options));
 	options.dest = &r->pub;
 	r->context = &context;
+	if (cols->bookmark != NULL)
+	{
+		/* the rows and the transactions that have ended: out of one snapshot */
+		PushActiveSnapshot(GetTransactionSnapshot());
+		cdc_bookmark_set_horizon(cols->bookmark);
+		options.read_only = true;
+	}
 	{
 		char	   *sql = cdc_query_build(&r->query, cols, rule);
 
@@ -556,6 +580,8 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 		rc = SPI_execute_extended(sql, &options);
 		error_context_stack = callback.previous;
 	}
+	if (cols->bookmark != NULL)
+		PopActiveSnapshot();
 	if (rc < 0)
 		elog(ERROR, "reading staging failed: %s", SPI_result_code_string(rc));
 	/* a rule may have put something else in the place of the DELETE */

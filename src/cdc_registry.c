@@ -73,19 +73,19 @@ cdc_extension_schema(void)
 }
 
 /* Open a table; NULL when it is gone: until here another session may drop the extension. */
-static Relation
-try_open_table(const char *name, LOCKMODE lockmode)
+Relation
+cdc_registry_try_open(const char *name, LOCKMODE lockmode)
 {
 	Oid			relid = get_relname_relid(name, find_schema());
 
 	return OidIsValid(relid) ? try_table_open(relid, lockmode) : NULL;
 }
 
-static Relation
-open_table(const char *name, LOCKMODE lockmode)
+/* Open a table of the registry, which has so many columns. */
+Relation
+cdc_registry_open(const char *name, int columns, LOCKMODE lockmode)
 {
-	int			columns = name == rule_table ? RULE_COLUMNS : STATE_COLUMNS;
-	Relation	table = try_open_table(name, lockmode);
+	Relation	table = cdc_registry_try_open(name, lockmode);
 
 	if (table == NULL)
 		refuse_missing(psprintf("table \"%s\"", name), ERRCODE_UNDEFINED_TABLE);
@@ -95,6 +95,12 @@ open_table(const char *name, LOCKMODE lockmode)
 				 errmsg("table \"%s\" of extension cdc_precedence is not the one of its library", name),
 				 errhint("ALTER EXTENSION cdc_precedence UPDATE;")));
 	return table;
+}
+
+static Relation
+open_table(const char *name, LOCKMODE lockmode)
+{
+	return cdc_registry_open(name, name == rule_table ? RULE_COLUMNS : STATE_COLUMNS, lockmode);
 }
 
 /* ---------- reading ---------- */
@@ -216,7 +222,7 @@ cdc_registry_read_now(Oid target, CdcRegistration *reg)
 static List *
 list_rows(List *list, const char *name, bool rules)
 {
-	Relation	table = try_open_table(name, AccessShareLock);
+	Relation	table = cdc_registry_try_open(name, AccessShareLock);
 	Snapshot	snapshot;
 	SysScanDesc scan;
 	HeapTuple	tuple;
@@ -472,6 +478,7 @@ cdc_registry_forget(Oid target)
 {
 	forget_row(rule_table, target);
 	forget_row(state_table, target);
+	cdc_bookmark_forget(target);
 	CommandCounterIncrement();
 }
 
@@ -533,7 +540,6 @@ cdc_registry_attnums(Oid relid, List *names)
 	return PointerGetDatum(construct_array(elems, n, INT2OID, 2, true, TYPALIGN_SHORT));
 }
 
-
 /* A position as a Datum; NULL when it is none. */
 Datum
 cdc_registry_position(const CdcPos *pos, bool *isnull)
@@ -588,13 +594,4 @@ cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *pos, const cha
 			cdc_position_kind_of(pos->bytes) != cdc_position_kind_of(others[i]->bytes))
 			cdc_refuse_mixed_kinds(psprintf("position %s and target \"%s\"",
 											cdc_pos_text(pos->bytes, pos->len), target));
-}
-
-/* What only an owner may do. */
-void
-cdc_check_owner(Relation rel)
-{
-	if (!cdc_owns_relation(RelationGetRelid(rel), GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
 }

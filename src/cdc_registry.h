@@ -23,6 +23,7 @@ enum
 	RULE_OLD_KEY_COLUMNS, RULE_UNCHANGED_COLUMN, RULE_EXCEPT_COLUMNS, RULE_OP_MAP, RULE_NULL_OP,
 	RULE_UNAVAILABLE_VALUE, RULE_ON_UNAVAILABLE, RULE_IGNORE_NULLS, RULE_SNAPSHOT_POSITION,
 	RULE_ON_TIE, RULE_ON_SAME_POSITION, RULE_ON_SCHEMA_CHANGE, RULE_COLUMN_POSITIONS, RULE_CONSUME,
+	RULE_BOOKMARK_COLUMN,
 	RULE_KEY_ATTNUMS, RULE_POSITION_ATTNUMS, RULE_TOMBSTONE_ATTNUM, RULE_GUARD, RULE_LIVE_VIEW,
 	RULE_ATTACHED_AT,
 	RULE_COLUMNS
@@ -30,7 +31,7 @@ enum
 
 /* the parameters among them */
 #define RULE_PARAMS_FROM	RULE_KEY_COLUMNS
-#define RULE_PARAMS			(RULE_CONSUME - RULE_KEY_COLUMNS + 1)
+#define RULE_PARAMS			(RULE_BOOKMARK_COLUMN - RULE_KEY_COLUMNS + 1)
 
 /* columns of cdc_target_state */
 enum
@@ -74,6 +75,8 @@ typedef struct CdcRegistered
 	Oid			tombstones;		/* of a state: the side table, if any */
 } CdcRegistered;
 
+extern Relation cdc_registry_try_open(const char *name, LOCKMODE lockmode);
+extern Relation cdc_registry_open(const char *name, int columns, LOCKMODE lockmode);
 extern void cdc_registry_read(Oid target, CdcRegistration *reg);
 extern void cdc_registry_read_now(Oid target, CdcRegistration *reg);
 extern List *cdc_registry_all(void);
@@ -96,7 +99,6 @@ extern void cdc_registry_set_position(CdcRegistration *reg, int column, const Cd
 extern void cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *pos,
 									const char *target);
 extern void cdc_registry_set_fed(CdcRegistration *reg, List *names);
-extern void cdc_check_owner(Relation rel);
 extern Oid	cdc_extension_schema(void);
 
 #endif							/* CDC_REGISTRY_H */

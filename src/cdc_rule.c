@@ -21,6 +21,9 @@
 
 #include "cdc_registry.h"
 
+/* The staging column that says which transaction loaded a row, unless it is named. */
+#define CDC_BOOKMARK_COLUMN	"loaded_xid"
+
 /* The value that Debezium writes where it does not know one. */
 #define CDC_UNAVAILABLE_VALUE	"__debezium_unavailable_value"
 
@@ -131,8 +134,6 @@ check_unsupported(const CdcArgs *args)
 static void
 read_options(const CdcArgs *args, CdcRule *rule)
 {
-	char	   *consume = text_arg(args, CDC_ARG_CONSUME);
-
 	rule->null_op = OPTION(CDC_ARG_NULL_OP, "null_op", CDC_NULL_OP_AUTO,
 						   "auto", "read", "ignore", "error");
 	rule->on_unavailable = OPTION(CDC_ARG_ON_UNAVAILABLE, "on_unavailable", CDC_UNAVAILABLE_ERROR,
@@ -144,9 +145,28 @@ read_options(const CdcArgs *args, CdcRule *rule)
 									"warn", "keep", "rewrite", "error");
 	rule->on_schema_change = OPTION(CDC_ARG_ON_SCHEMA_CHANGE, "on_schema_change", CDC_SCHEMA_WARN,
 									"warn", "ignore", "fail", "append_new_columns");
-	if (consume != NULL && (strcmp(consume, "truncate") == 0 || strcmp(consume, "bookmark") == 0))
-		refuse_unsupported(psprintf("consume => '%s'", consume));
-	rule->consume = OPTION(CDC_ARG_CONSUME, "consume", CDC_CONSUME_KEEP, "keep", "delete");
+	rule->consume = OPTION(CDC_ARG_CONSUME, "consume", CDC_CONSUME_KEEP,
+						   "keep", "delete", "truncate", "bookmark");
+}
+
+/* TRUNCATE takes everything, so everything must be read, and for good. */
+static void
+check_truncate(const CdcRule *rule)
+{
+	if (rule->consume != CDC_CONSUME_TRUNCATE)
+		return;
+	if (rule->staging_filter != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("consume => 'truncate' and staging_filter contradict each other"),
+				 errdetail("Rows that the filter leaves out would be lost."),
+				 errhint("Use consume => 'delete'.")));
+	if (rule->dry_run)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("consume => 'truncate' and dry_run contradict each other"),
+				 errdetail("A dry run locks nobody out."),
+				 errhint("Add consume => 'keep' to the dry run: it shows what the call would do.")));
 }
 
 /*
@@ -182,6 +202,8 @@ cdc_rule_read(const CdcArgs *args, CdcRule *rule)
 	rule->delete_flag_column = name_arg(args, CDC_ARG_DELETE_FLAG_COLUMN);
 	rule->tombstone_column = name_arg(args, CDC_ARG_TOMBSTONE_COLUMN);
 	rule->unchanged_column = name_arg(args, CDC_ARG_UNCHANGED_COLUMN);
+	rule->bookmark_column = args->isnull[CDC_ARG_BOOKMARK_COLUMN] ?
+		pstrdup(CDC_BOOKMARK_COLUMN) : name_arg(args, CDC_ARG_BOOKMARK_COLUMN);
 	if (!args->isnull[CDC_ARG_OP_MAP])
 		rule->op_map = DatumGetJsonbPCopy(args->values[CDC_ARG_OP_MAP]);
 	rule->unavailable_value = args->isnull[CDC_ARG_UNAVAILABLE_VALUE] ?
@@ -199,6 +221,7 @@ cdc_rule_read(const CdcArgs *args, CdcRule *rule)
 	rule->lineage = text_arg(args, CDC_ARG_LINEAGE);
 	rule->dry_run = bool_arg(args, CDC_ARG_DRY_RUN);
 	rule->nowait = bool_arg(args, CDC_ARG_NOWAIT);
+	check_truncate(rule);
 }
 
 /* ---------- what is recorded ---------- */
@@ -334,11 +357,11 @@ cdc_rule_read_law(const CdcRegistration *reg, Relation target, CdcRule *rule)
 /*
  * The recorded staging relation, by its name; 0 without one.  It must exist,
  * and its schema be open to the caller, unless missing_ok: then it is only to
- * be compared.  Else it is locked on the way, as in a query, so that a loader
+ * be compared.  A lock is taken on the way, as in a query, so that a loader
  * that is about to replace it is waited for, and its new one found.
  */
 Oid
-cdc_rule_recorded_staging(const CdcRegistration *reg, bool missing_ok)
+cdc_rule_recorded_staging(const CdcRegistration *reg, LOCKMODE lockmode, bool missing_ok)
 {
 	const CdcRecord *rule = &reg->rule;
 
@@ -355,8 +378,7 @@ cdc_rule_recorded_staging(const CdcRegistration *reg, bool missing_ok)
 
 		return OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
 	}
-	return RangeVarGetRelid(makeRangeVar(schema, name, -1), missing_ok ? NoLock : AccessShareLock,
-							missing_ok);
+	return RangeVarGetRelid(makeRangeVar(schema, name, -1), lockmode, missing_ok);
 }
 
 /*
@@ -392,7 +414,13 @@ cdc_rule_merge(CdcArgs *args, const CdcRegistration *reg, Relation target)
 	}
 	if (args->isnull[CDC_ARG_STAGING] && !rule->isnull[RULE_STAGING_NAME])
 	{
-		args->values[CDC_ARG_STAGING] = ObjectIdGetDatum(cdc_rule_recorded_staging(reg, false));
+		/* whoever wants it for himself must not hold a lesser lock before */
+		bool		truncate = !args->isnull[CDC_ARG_CONSUME] &&
+			strcmp(text_arg(args, CDC_ARG_CONSUME), "truncate") == 0;
+
+		args->values[CDC_ARG_STAGING] =
+			ObjectIdGetDatum(cdc_rule_recorded_staging(reg, truncate ? NoLock : AccessShareLock,
+													   false));
 		args->isnull[CDC_ARG_STAGING] = false;
 	}
 }
@@ -438,4 +466,47 @@ cdc_rule_complete(CdcArgs *args, const CdcRegistration *reg, Relation target, Cd
 			cdc_refuse_lost_side_table(name);
 		rule->tombstones = reg->tombstones;
 	}
+}
+
+/* A target with a lineage takes positions of that log only. */
+void
+cdc_rule_check_lineage(const CdcRule *rule, const CdcRegistration *reg, Relation target_rel,
+					   Relation staging_rel)
+{
+	const char *target = cdc_relation_name(target_rel);
+	const char *recorded = reg->lineage;
+	const char *declared = rule->lineage;
+	const char *qualified =
+		quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target_rel)),
+								   RelationGetRelationName(target_rel));
+	Oid			staging;
+
+	if (declared != NULL && !rule->attached)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" is not attached", target),
+				 errdetail("A lineage is compared with the one of the attachment."),
+				 errhint("Use cdc_attach().")));
+	if (declared != NULL && (recorded == NULL || strcmp(declared, recorded) != 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lineage \"%s\" is not that of target \"%s\"", cdc_clip(declared), target),
+				 recorded == NULL ? errdetail("The target has no lineage.") :
+				 errdetail("Its lineage is \"%s\".", cdc_clip(recorded)),
+				 recorded == NULL ? errhint("Give the target its lineage with cdc_attach().") :
+				 errhint("Positions of another log cannot be weighed against the stored ones; if the log was replaced, use %s(%s, %s).",
+						 cdc_function_name("cdc_new_epoch"), quote_literal_cstr(qualified),
+						 quote_literal_cstr(declared))));
+	if (declared != NULL || recorded == NULL || !rule->attached)
+		return;
+	staging = cdc_rule_recorded_staging(reg, NoLock, true);
+	if (staging != rule->staging)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("positions of staging \"%s\" have no lineage",
+						cdc_relation_name(staging_rel)),
+				 errdetail("Target \"%s\" takes positions without a declared lineage from its attached staging only.",
+						   target),
+				 errhint("If they come from the same log, say so: lineage => %s.",
+						 quote_literal_cstr(recorded))));
 }

@@ -151,6 +151,15 @@ cdc_target_unlock(Oid relid, LOCKMODE mode)
 	LockRelease(&tag, mode, false);
 }
 
+/* What only an owner may do. */
+void
+cdc_check_owner(Relation rel)
+{
+	if (!cdc_owns_relation(RelationGetRelid(rel), GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+}
+
 /* ---------- the key ---------- */
 
 /* ---------- position and tombstone ---------- */
