@@ -68,7 +68,8 @@ COMMENT ON TABLE cdc_target_state IS
 CREATE TABLE cdc_bookmark (
   target             regclass,
   staging            regclass,
-  staging_attnum     int2     NOT NULL,
+  loaded_table       regclass NOT NULL,
+  loaded_attnum      int2     NOT NULL,
   staging_filter     text,
   read_below         xid8     NOT NULL,
   system_identifier  bigint   NOT NULL,

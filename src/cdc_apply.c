@@ -51,7 +51,6 @@ typedef struct CdcApply
 	Relation	staging_rel;
 	CdcTarget	target;
 	CdcColumns	cols;
-	CdcBookmark bookmark;
 	CdcReadResult read;
 	CdcWriteResult write;
 	bool		skipped;
@@ -367,8 +366,7 @@ begin_bookmark(CdcApply *apply)
 		return;
 	if (apply->rule.recorded_filter)
 		filter = TextDatumGetCString(apply->reg.rule.values[RULE_STAGING_FILTER]);
-	cdc_bookmark_read(&apply->bookmark, &apply->cols, &apply->rule, filter);
-	apply->cols.bookmark = &apply->bookmark;
+	cdc_bookmark_read(apply->cols.bookmark, &apply->rule, filter);
 }
 
 /* ---------- 4. the batch against what is recorded ---------- */
@@ -470,7 +468,7 @@ consume(CdcApply *apply)
 	if (apply->rule.consume == CDC_CONSUME_TRUNCATE)
 		cdc_consume_truncate(apply->rule.staging, apply->read.events, triggers);
 	else if (apply->rule.consume == CDC_CONSUME_BOOKMARK && !apply->rule.dry_run)
-		cdc_bookmark_move(&apply->bookmark);
+		cdc_bookmark_move(apply->cols.bookmark);
 }
 
 /* ---------- the result ---------- */

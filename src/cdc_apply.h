@@ -435,7 +435,8 @@ typedef struct CdcBookmark
 {
 	Oid			target;
 	Oid			staging;
-	AttrNumber	attno;			/* the column that says who loaded a row */
+	Oid			table;			/* that staging's rows come from: itself, or below views */
+	AttrNumber	attno;			/* its column that says who loaded a row */
 	const char *filter;			/* staging_filter as recorded, or NULL */
 	uint64		from;			/* rows of transactions below it were read before */
 	uint64		to;				/* transactions below it have ended .. */
@@ -443,9 +444,9 @@ typedef struct CdcBookmark
 	bool		passed;			/* a row between from and to was read */
 } CdcBookmark;
 
-extern AttrNumber cdc_bookmark_column(Relation staging, const char *name, bool visible);
-extern void cdc_bookmark_read(CdcBookmark *mark, const CdcColumns *cols, const CdcRule *rule,
-							  const char *filter);
+extern AttrNumber cdc_bookmark_column(Relation staging, const char *name, bool visible,
+									  CdcBookmark *mark);
+extern void cdc_bookmark_read(CdcBookmark *mark, const CdcRule *rule, const char *filter);
 extern void cdc_bookmark_set_horizon(CdcBookmark *mark);
 extern char *cdc_bookmark_condition(const CdcBookmark *mark, const char *column);
 extern void cdc_bookmark_pass(CdcBookmark *mark, Datum value);

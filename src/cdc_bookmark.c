@@ -13,8 +13,8 @@
  * Rows without an id, and rows with one that no transaction of this cluster
  * had so far (they were restored from elsewhere), count as unread.
  *
- * A bookmark holds for one pair of target and staging, one column, one filter
- * and one cluster; anything else makes it void, which only means that rows are
+ * A bookmark holds for one pair of target and staging, one table and column
+ * below it, one filter and one cluster; anything else makes it void, which only means that rows are
  * read again.  It is written under the target's apply lock.
  *
  *-------------------------------------------------------------------------
@@ -50,8 +50,8 @@ static const char *const bookmark_table = "cdc_bookmark";
 /* columns of cdc_bookmark, from 0 */
 enum
 {
-	BOOKMARK_TARGET, BOOKMARK_STAGING, BOOKMARK_ATTNUM, BOOKMARK_FILTER, BOOKMARK_READ_BELOW,
-	BOOKMARK_CLUSTER,
+	BOOKMARK_TARGET, BOOKMARK_STAGING, BOOKMARK_TABLE, BOOKMARK_ATTNUM, BOOKMARK_FILTER,
+	BOOKMARK_READ_BELOW, BOOKMARK_CLUSTER,
 	BOOKMARK_COLUMNS
 };
 
@@ -120,11 +120,11 @@ column_below(Relation view, AttrNumber attno)
 
 /*
  * The bookmark column of staging, whose attribute number is returned; it is
- * followed through simple views to the table that it comes from.  With visible
- * the caller must see all rows on the way.
+ * followed through simple views to the table that it comes from, which is noted
+ * in *mark, if given.  With visible the caller must see all rows on the way.
  */
 AttrNumber
-cdc_bookmark_column(Relation staging, const char *name, bool visible)
+cdc_bookmark_column(Relation staging, const char *name, bool visible, CdcBookmark *mark)
 {
 	AttrNumber	found = get_attnum(RelationGetRelid(staging), name);
 	AttrNumber	attno = found;
@@ -166,6 +166,11 @@ cdc_bookmark_column(Relation staging, const char *name, bool visible)
 		if (rel != staging)
 			relation_close(rel, NoLock);
 		rel = below;
+	}
+	if (mark != NULL)
+	{
+		mark->table = RelationGetRelid(rel);
+		mark->attno = attno;
 	}
 	if (rel != staging)
 		relation_close(rel, NoLock);
@@ -228,7 +233,8 @@ read_below(const CdcBookmark *mark, Relation table, HeapTuple tuple)
 	heap_deform_tuple(tuple, RelationGetDescr(table), values, isnull);
 	filter = isnull[BOOKMARK_FILTER] ? "" : TextDatumGetCString(values[BOOKMARK_FILTER]);
 	below = U64FromFullTransactionId(DatumGetFullTransactionId(values[BOOKMARK_READ_BELOW]));
-	if (DatumGetInt16(values[BOOKMARK_ATTNUM]) != mark->attno ||
+	if (DatumGetObjectId(values[BOOKMARK_TABLE]) != mark->table ||
+		DatumGetInt16(values[BOOKMARK_ATTNUM]) != mark->attno ||
 		strcmp(filter, mark->filter ? mark->filter : "") != 0 ||
 		DatumGetInt64(values[BOOKMARK_CLUSTER]) != (int64) GetSystemIdentifier() ||
 		below > U64FromFullTransactionId(ReadNextFullTransactionId()))
@@ -238,14 +244,12 @@ read_below(const CdcBookmark *mark, Relation table, HeapTuple tuple)
 
 /* Look up how far the call's staging has been read; filter is the rule's, as recorded. */
 void
-cdc_bookmark_read(CdcBookmark *mark, const CdcColumns *cols, const CdcRule *rule,
-				  const char *filter)
+cdc_bookmark_read(CdcBookmark *mark, const CdcRule *rule, const char *filter)
 {
 	Relation	table = cdc_registry_open(bookmark_table, BOOKMARK_COLUMNS, AccessShareLock);
 
 	mark->target = rule->target;
 	mark->staging = rule->staging;
-	mark->attno = cols->bookmark_attno;
 	mark->filter = filter;
 	mark->from = read_below(mark, table, fetch_latest(table, mark));
 	table_close(table, AccessShareLock);
@@ -374,6 +378,7 @@ cdc_bookmark_move(CdcBookmark *mark)
 	{
 		values[BOOKMARK_TARGET] = ObjectIdGetDatum(mark->target);
 		values[BOOKMARK_STAGING] = ObjectIdGetDatum(mark->staging);
+		values[BOOKMARK_TABLE] = ObjectIdGetDatum(mark->table);
 		values[BOOKMARK_ATTNUM] = Int16GetDatum(mark->attno);
 		isnull[BOOKMARK_FILTER] = mark->filter == NULL;
 		values[BOOKMARK_FILTER] = mark->filter ? CStringGetTextDatum(mark->filter) : (Datum) 0;

@@ -409,7 +409,11 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("staging_filter is not of type boolean")));
 	if (rule->consume == CDC_CONSUME_BOOKMARK)
-		cols->bookmark_attno = cdc_bookmark_column(staging, rule->bookmark_column, true);
+	{
+		cols->bookmark = palloc0(sizeof(CdcBookmark));
+		cols->bookmark_attno = cdc_bookmark_column(staging, rule->bookmark_column, true,
+												   cols->bookmark);
+	}
 	map_op(cols, rule);
 	map_keys(cols, target, rule);
 	map_columns(cols, target, rule);

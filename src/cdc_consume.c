@@ -237,7 +237,7 @@ cdc_consume_check_rule(Relation staging, const CdcRule *rule)
 		cdc_refuse_foreign_rows(staging, "truncate");
 	}
 	else if (rule->consume == CDC_CONSUME_BOOKMARK)
-		(void) cdc_bookmark_column(staging, rule->bookmark_column, false);
+		(void) cdc_bookmark_column(staging, rule->bookmark_column, false, NULL);
 }
 
 /* ---------- TRUNCATE ---------- */
