@@ -105,12 +105,16 @@ def safety(b):
                   'UPDATE staging SET lsn = cdc_position_lsn(source_position), '
                   'ordinal = cdc_position_part(source_position, 2)::bigint',
                   'ALTER TABLE staging DROP COLUMN source_position', 'VACUUM FULL staging', 'ANALYZE staging']
+    bookmark = ['ALTER TABLE staging ADD COLUMN loaded_xid xid8 DEFAULT pg_current_xact_id()', 'VACUUM FULL staging',
+                'CREATE INDEX ON staging (loaded_xid)', 'ANALYZE staging']
     c = Contest(b, 'safety', rows, events)
     c.run({'cdc': Entry(row, 'c', 'cdc'),
            'attached': Entry(row, 'c', 'cdc', '', [attach % '']),
            'guarded': Entry(row, 'c', 'cdc', '', [attach % ", guard => 'skip'"]),
            'side table': Entry(side, 'c', 'cdc'),
            'consume delete': Entry(row, 'c', 'cdc', ", consume => 'delete'"),
+           'consume truncate': Entry(row, 'c', 'cdc', ", consume => 'truncate'"),
+           'consume bookmark': Entry(row, 'c', 'cdc', ", consume => 'bookmark'", bookmark),
            'expression': Entry(row, 'c', 'cdc', ", staging_position => 'cdc_position(lsn, ordinal)', "
                                "except_columns => '{lsn,ordinal}'", expression)}, [Piece('safety')])
     c.drop()

@@ -36,26 +36,33 @@ CREATE TABLE t_part_0 PARTITION OF t_part FOR VALUES WITH (MODULUS 2, REMAINDER 
 CREATE TABLE t_part_1 PARTITION OF t_part FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 CREATE TABLE t_own (id integer PRIMARY KEY, val text);
 CREATE TABLE t_shared (id integer PRIMARY KEY, val text);
+-- like own, with staging truncated, and read by a bookmark
+CREATE TABLE t_emptied (id integer PRIMARY KEY, val text);
+CREATE TABLE t_marked (id integer PRIMARY KEY, val text);
 
 DO $$
 DECLARE
   t text;
 BEGIN
-  FOREACH t IN ARRAY '{plain,row,side,part,own,shared}'::text[] LOOP
+  FOREACH t IN ARRAY '{plain,row,side,part,own,shared,emptied,marked}'::text[] LOOP
     EXECUTE format('CREATE TABLE s_%s (eid bigint, id integer, __old_id integer, op text, val text, source_lsn pg_lsn, '
                    'source_ordinal bigint)', t);
     IF t <> 'plain' THEN
       PERFORM cdc_attach(('t_' || t)::regclass, ('s_' || t)::regclass, on_schema_change => 'ignore',
                          staging_position => 'cdc_position(source_lsn, source_ordinal)', guard => 'error',
-                         tombstones => CASE WHEN t IN ('row', 'own') THEN 'row' ELSE 'table' END);
+                         tombstones => CASE WHEN t IN ('row', 'own', 'emptied', 'marked') THEN 'row' ELSE 'table' END);
     END IF;
   END LOOP;
 END $$;
+ALTER TABLE s_marked ADD COLUMN loaded_xid xid8 DEFAULT pg_current_xact_id();
+CREATE INDEX ON s_marked (loaded_xid);
 
 -- Rows and tombstones of a target in one shape.
 CREATE VIEW state_plain AS SELECT id, deleted IS NOT TRUE AS live, source_lsn AS lsn, val FROM t_plain;
 CREATE VIEW state_row AS SELECT id, NOT deleted AS live, cdc_position_lsn(source_position) AS lsn, val FROM t_row;
 CREATE VIEW state_own AS SELECT id, NOT deleted AS live, cdc_position_lsn(source_position) AS lsn, val FROM t_own;
+CREATE VIEW state_emptied AS SELECT id, NOT deleted AS live, cdc_position_lsn(source_position) AS lsn, val FROM t_emptied;
+CREATE VIEW state_marked AS SELECT id, NOT deleted AS live, cdc_position_lsn(source_position) AS lsn, val FROM t_marked;
 CREATE VIEW state_side AS SELECT id, true AS live, cdc_position_lsn(source_position) AS lsn, val FROM t_side
   UNION ALL SELECT id, false, cdc_position_lsn(source_position), NULL FROM t_side_tombstones;
 CREATE VIEW state_part AS SELECT id, true AS live, cdc_position_lsn(source_position) AS lsn, val FROM t_part
@@ -120,22 +127,33 @@ END $$;
 CREATE SEQUENCE loaded;
 CREATE TABLE loads (target text, eid bigint, id integer, op text, val text);
 
+-- What of a target's staging is still to be read.
+CREATE FUNCTION waiting(target text) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN QUERY EXECUTE format('SELECT eid FROM s_%s', target)
+    || CASE WHEN target = 'marked' THEN ' WHERE loaded_xid >= coalesce((SELECT read_below FROM cdc_bookmark), ''0'')' ELSE '' END;
+END $$;
+
 /*
  * Every event that a loader committed is in staging or was applied, once:
  * the number of events for which this does not hold.
  */
-CREATE FUNCTION astray_own() RETURNS bigint LANGUAGE sql AS $$
-  SELECT count(*) FROM
-    (SELECT eid, count(*) AS n FROM loads WHERE target = 'own' GROUP BY eid) AS l FULL JOIN
-    (SELECT eid, count(*) AS n FROM (SELECT eid FROM s_own UNION ALL SELECT id FROM t_own) AS x GROUP BY eid) AS f
+CREATE FUNCTION astray_own(target text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  n bigint;
+BEGIN
+  EXECUTE format($q$SELECT count(*) FROM
+    (SELECT eid, count(*) AS n FROM loads WHERE target = %L GROUP BY eid) AS l FULL JOIN
+    (SELECT eid, count(*) AS n FROM (SELECT waiting(%L) AS eid UNION ALL SELECT id FROM t_%s) AS x GROUP BY eid) AS f
     USING (eid)
-  WHERE l.n IS DISTINCT FROM 1 OR f.n IS DISTINCT FROM 1
-$$;
+  WHERE l.n IS DISTINCT FROM 1 OR f.n IS DISTINCT FROM 1$q$, target, target, target) INTO n;
+  RETURN n;
+END $$;
 CREATE FUNCTION astray_counted(target text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   waiting bigint;
 BEGIN
-  EXECUTE format('SELECT count(*) FROM s_%s', target) INTO waiting;
+  SELECT count(*) INTO waiting FROM waiting(target);
   RETURN (SELECT count(*) FROM loads l WHERE l.target = $1) - waiting
        - (SELECT coalesce(sum((t.r).events), 0) FROM tally t WHERE t.target = $1);
 END $$;
