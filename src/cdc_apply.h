@@ -431,6 +431,9 @@ extern void cdc_consume_truncate(Oid staging, int64 events, bool recount);
 
 /* ---------- how far staging has been read (cdc_bookmark.c) ---------- */
 
+/* The staging column that says which transaction loaded a row, unless it is named. */
+#define CDC_BOOKMARK_COLUMN	"loaded_xid"
+
 typedef struct CdcBookmark
 {
 	Oid			target;

@@ -423,6 +423,13 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 
 /* ---------- columns on one side only ---------- */
 
+/* Does the column say which transaction loaded a row, be it that nobody asks this time? */
+static bool
+is_bookmark(Form_pg_attribute att, const CdcRule *rule)
+{
+	return att->atttypid == XID8OID && strcmp(NameStr(att->attname), rule->bookmark_column) == 0;
+}
+
 /*
  * Names of the staging columns that the target lacks and no option uses, in
  * staging's order.
@@ -443,7 +450,7 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		used = find_column(target->rel, NameStr(att->attname)) != 0 ||
 			cdc_has_name(rule->except_columns, NameStr(att->attname)) ||
 			i + 1 == cols->op_attno || i + 1 == cols->flag_attno ||
-			i + 1 == cols->unchanged_attno || i + 1 == cols->bookmark_attno ||
+			i + 1 == cols->unchanged_attno || is_bookmark(att, rule) ||
 			bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, cols->used);
 		for (int k = 0; k < cols->nkeys; k++)
 			used |= cols->nold > 0 && i + 1 == cols->old_attno[k];

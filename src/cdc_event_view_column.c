@@ -313,6 +313,11 @@ cdc_event_columns(CdcEventView *v)
 						v->commit_lsn != NULL ? ", " : "",
 						v->commit_lsn != NULL ? commit_lsn(v) : ""), cdc_position_type(), -1);
 	add_column(v, UNCHANGED, unchanged_of(v, names, types), TEXTARRAYOID, -1);
+	/* so that consume => 'bookmark' works through the view */
+	if (get_attnum(v->raw, CDC_BOOKMARK_COLUMN) > 0 &&
+		get_atttype(v->raw, get_attnum(v->raw, CDC_BOOKMARK_COLUMN)) == XID8OID &&
+		get_attnum(v->target, CDC_BOOKMARK_COLUMN) <= 0)
+		add_column(v, CDC_BOOKMARK_COLUMN, pstrdup(CDC_BOOKMARK_COLUMN), XID8OID, -1);
 }
 
 /* WHERE .., empty without source_table */

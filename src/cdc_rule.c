@@ -21,9 +21,6 @@
 
 #include "cdc_registry.h"
 
-/* The staging column that says which transaction loaded a row, unless it is named. */
-#define CDC_BOOKMARK_COLUMN	"loaded_xid"
-
 /* The value that Debezium writes where it does not know one. */
 #define CDC_UNAVAILABLE_VALUE	"__debezium_unavailable_value"
 

@@ -10,7 +10,7 @@ DECLARE
 	rel record; part text; result text := '';
 BEGIN
 	FOR rel IN SELECT c.oid, c.oid::regclass AS name FROM pg_class c
-			WHERE c.relkind IN ('r', 'm') AND (c.relnamespace = 'SCHEMA'::regnamespace OR c.relname IN ('cdc_target_rule', 'cdc_target_state'))
+			WHERE c.relkind IN ('r', 'm') AND (c.relnamespace = 'SCHEMA'::regnamespace OR c.relname IN ('cdc_target_rule', 'cdc_target_state', 'cdc_bookmark'))
 			ORDER BY c.relname LOOP
 		EXECUTE format('SELECT md5(coalesce(string_agg((r.ctid, r.xmin, r)::text, '' '' ORDER BY r.ctid), '''')) FROM ONLY %s r', rel.name) INTO part;
 		result := result || part;
