@@ -139,6 +139,16 @@ dbz_every() { # SQL_CONDITION_ON_LANDING
   echo "SELECT $all"
 }
 
+# Has every engine sent some change again?
+dbz_sent_again() {
+  local engine all=
+  for engine in "${DBZ_ENGINES[@]}"; do
+    all+="${all:+ AND }EXISTS (SELECT FROM landing.${engine}_env WHERE value->>'op' <> 'r'
+      GROUP BY key, value->>'op', value->'source'->'lsn' HAVING count(*) > 1)"
+  done
+  echo "$all"
+}
+
 # ------------------------------------------------------------ the source
 
 # dbz_bench SECONDS: clients at a rate that the engines follow.

@@ -25,10 +25,16 @@ dbz_kill() {
 }
 dbz_configure_postgres precise string double
 dbz_bench $((load + 15)) & busy=$!
+for who in a b c; do
+  cdc_psql -d source -c "CALL shop.overlap('$who', '{precise,string,double}')" &
+done
 sleep 1
 dbz_start
-dbz_wait 60 "the stream after the snapshot" "$(dbz_every "value->>'op' IN ('c', 'u')")"
-sleep 3   # an offset flushed, or the restart begins with another snapshot
+dbz_wait 90 "the stream after the snapshot" "$(dbz_every "value->>'op' IN ('c', 'u')")"
+# once an offset beyond the snapshot is noted; else it would begin with another
+dbz_wait 60 "an offset beyond the snapshot" "SELECT count(*) = 3 FROM pg_replication_slots, LATERAL (
+  SELECT max((value->'source'->>'lsn')::numeric) AS lsn FROM landing.precise_env WHERE value->>'op' = 'r') s
+  WHERE slot_name IN ('precise', 'string', 'double') AND confirmed_flush_lsn > '0/0'::pg_lsn + s.lsn"
 for ((i = 0; i < (long ? 8 : 3); i++)); do
   [ "$i" != 1 ] || feed_truncate
   sleep $((load / (long ? 10 : 5)))
@@ -38,8 +44,12 @@ wait "$busy"
 cdc_psql -d source -c "CALL shop.finish()"
 dbz_copy_end
 dbz_wait 120 "the mark at the end" "$(dbz_every "key LIKE '%\"mark\"%'")"
-dbz_kill   # sends again what it had not noted of the end
-sleep 5
+# what was landed and not noted is sent again
+for ((i = 0; i < 10; i++)); do
+  dbz_kill
+  sleep 4
+  [ "$(cdc_value -c "SELECT $(dbz_sent_again)")" != t ] || break
+done
 dbz_end
 cdc_psql -c "VACUUM ANALYZE"
 cdc_say "captured $(cdc_value -c "SELECT count(*) FROM landing.precise_env") records by $DBZ_POSTGRES in $((SECONDS - begin)) s"
@@ -63,8 +73,9 @@ settings() {
 variant() {
   local engine=$1 form=$2 delivery=$3 name="$1 $2 $3" home facts ok=1 tail= known= tabs log=$CDC_WORK/variant.log
   local wrong cells bad_sums events seconds all=
-  tabs=account,doc_full,kind,kind_full,dated,odd
+  tabs=account,doc_full,kind,kind_full,odd
   [ "$engine" = precise ] || tabs+=,edge
+  [ "$engine" = double ] || tabs+=,dated
   # what an event does not carry converges only where batches come in log order
   case $delivery in in-order | cut | middle | replay) tabs+=,doc ;; esac
   feed_numbered "${engine}_$form" "$(feed_delivery "$delivery")"

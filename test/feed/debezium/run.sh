@@ -62,7 +62,7 @@ cdc_prepare wal2json
 begin=$SECONDS
 dbz_prepare postgres "$DBZ_POSTGRES" || cdc_die "no connector"
 dbz_server feed
-cdc_allow_plugin wal2json
+cdc_allow_plugin "wal2json', 'pgoutput"   # a list
 
 . test/feed/debezium/postgres.sh
 for part in slots shards mariadb; do

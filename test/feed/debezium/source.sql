@@ -169,7 +169,8 @@ CREATE PROCEDURE shop.fill_edge() LANGUAGE sql AS $$
     (4, 123456789012345678901234567890.123456789, 1234567890123456.7891, '0044-03-15 BC', '0044-03-15 12:00 BC', '0044-03-15 12:00 BC'),
     (5, 1e-30, 0.0001, '12345-06-07', '12345-06-07 08:09:10.111213', '12345-06-07 08:09:10.111213'),
     (6, 1e40, -0.5, '0001-01-01', '0001-01-01', '0001-01-01'),
-    (7, 1.10, 1, '9999-12-31', '9999-12-31 23:59:59.999999', '9999-12-31 23:59:59.999999');
+    (7, 1.10, 1, '9999-12-31', '9999-12-31 23:59:59.999999', '9999-12-31 23:59:59.999999')
+  ON CONFLICT DO NOTHING;
 $$;
 
 -- Changes of a key. The new key may be taken, also by a transaction that has
@@ -198,6 +199,7 @@ CREATE PROCEDURE shop.fill() LANGUAGE sql AS $$
   INSERT INTO shop.account
   SELECT b, n, 'owner ' || n, n % 1000, NULL, '2026-01-01 UTC', CASE WHEN n % 3 > 0 THEN 'n' || n END
   FROM unnest('{north,south,øst}'::text[]) b, generate_series(1, 600) n;
+  INSERT INTO shop.account SELECT 'open', n, 'not yet' FROM generate_series(1, 30) n;
   CALL shop.fill_doc('doc', 1, 100);
   CALL shop.fill_doc('doc_full', 1, 100);
   CALL shop.fill_kind('kind', 1, 70, 0);
@@ -208,6 +210,36 @@ CREATE PROCEDURE shop.fill() LANGUAGE sql AS $$
   SELECT date '1969-12-01' + n, md5(n::text)::uuid, timestamp '1969-12-31 23:59:59.999999' + n * interval '1 h', n
   FROM generate_series(1, 60) n;
 $$;
+
+-- The connectors' slots find their consistent point when what was running as
+-- they came has ended, and again what was running then. So with A open before
+-- the slots come, and B open before A ends, C, which begins between the two
+-- ends and outlives both, is not in the snapshot but in the stream, with
+-- positions below the snapshot's. Each waits for the slots first.
+CREATE PROCEDURE shop.overlap(who text, slots name[]) LANGUAGE plpgsql AS $$
+DECLARE
+  begins float8 := CASE who WHEN 'b' THEN 1 WHEN 'c' THEN 4 END;
+BEGIN
+  IF who = 'a' THEN
+    UPDATE shop.account SET owner = 'a' WHERE branch = 'open' AND no > 25;
+  END IF;
+  WHILE (SELECT count(*) FROM pg_replication_slots WHERE slot_name = ANY (slots)) < cardinality(slots) LOOP
+    PERFORM pg_sleep(0.1);
+  END LOOP;
+  PERFORM pg_sleep(begins);
+  CASE who
+    WHEN 'a' THEN PERFORM pg_sleep(2);
+    WHEN 'b' THEN
+      UPDATE shop.account SET owner = 'b' WHERE branch = 'open' AND no BETWEEN 21 AND 25;
+      PERFORM pg_sleep(5);
+    WHEN 'c' THEN
+      UPDATE shop.account SET owner = 'c' WHERE branch = 'open' AND no <= 10;
+      DELETE FROM shop.account WHERE branch = 'open' AND no BETWEEN 11 AND 15;
+      UPDATE shop.account SET no = no + 100 WHERE branch = 'open' AND no BETWEEN 16 AND 20;
+      INSERT INTO shop.account SELECT 'open', n, 'c' FROM generate_series(31, 35) n;
+      PERFORM pg_sleep(8);
+  END CASE;
+END $$;
 
 -- What is said by hand once the clients are done; the last statement is the
 -- mark that run.sh waits for.

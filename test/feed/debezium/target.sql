@@ -49,6 +49,7 @@ $$;
  */
 CREATE PROCEDURE feed.judge(engine text) LANGUAGE plpgsql AS $$
 BEGIN
+  SET LOCAL client_min_messages = warning;
   DROP TABLE IF EXISTS feed.event, feed.last;
   CREATE TABLE feed.event AS SELECT * FROM feed.events(engine);
   CREATE INDEX ON feed.event (tab);
@@ -150,8 +151,8 @@ DECLARE
   one text;
   query text;
 BEGIN
-  query := format('SELECT %L, jsonb_build_object(%s), NULL, CASE WHEN s.%I IS NOT NULL THEN ''row'' END, CASE WHEN g.%3$I IS NOT NULL THEN ''row'' END
-                   FROM shop.%1$I s FULL JOIN %s ON %s WHERE (s.%3$I IS NOT NULL AND g.%3$I IS NOT NULL) IS NOT TRUE',
+  query := format('SELECT %1$L, jsonb_build_object(%2$s), NULL, CASE WHEN s.%3$I IS NOT NULL THEN ''row'' END, CASE WHEN g.%3$I IS NOT NULL THEN ''row'' END
+                   FROM shop.%1$I s FULL JOIN %4$s ON %5$s WHERE (s.%3$I IS NOT NULL AND g.%3$I IS NOT NULL) IS NOT TRUE',
                   t, pairs, keys[1], target, joined);
   FOR one IN
     SELECT format('SELECT %L, jsonb_build_object(%s), %L, s.%3$I::text, g.%3$I::text FROM shop.%1$I s JOIN %4$s ON %5$s WHERE ',
@@ -173,7 +174,7 @@ END $$;
 
 -- Does the feed itself hold, and was it put to the test?
 CREATE FUNCTION feed.self_check(kills integer) RETURNS TABLE (what text, good boolean) LANGUAGE sql AS $$
-  SELECT format('the last events leave the source''s keys (%s differ)', count(*)), count(*) = 0 FROM (
+  SELECT format('the last events leave the source''s keys%s', ', but: ' || string_agg(tab || ' ' || key, '; ')), count(*) = 0 FROM (
     (SELECT tab, key FROM feed.last WHERE live EXCEPT ALL SELECT * FROM feed.source_keys())
     UNION ALL
     (SELECT * FROM feed.source_keys() k WHERE tab IN (SELECT tab FROM feed.last) EXCEPT ALL SELECT tab, key FROM feed.last WHERE live)) d
