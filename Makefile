@@ -11,7 +11,7 @@ MODULE_big   = $(EXTENSION)
 OBJS         = src/cdc_module.o \
                src/cdc_position.o \
                src/cdc_type.o \
-               src/cdc_source.o \
+               src/cdc_source.o src/cdc_source_text.o src/cdc_source_json.o \
                src/cdc_aggregate.o \
                src/cdc_law.o \
                src/cdc_op.o \
@@ -49,6 +49,10 @@ OBJS         = src/cdc_module.o \
                src/cdc_attach_record.o \
                src/cdc_live_view.o \
                src/cdc_detach.o \
+               src/cdc_event_view.o src/cdc_event_view_column.o \
+               src/cdc_event_view_value.o src/cdc_event_view_read.o \
+               src/cdc_event_view_schema.o src/cdc_event_view_source.o \
+               src/cdc_decode.o src/cdc_decode_number.o src/cdc_decode_time.o \
                src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
@@ -77,7 +81,8 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).control
 
 # the parts of the script, in the order in which they are run
-SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql
+SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql \
+               sql/cdc_event_view.sql
 
 $(DATA_built): $(SQL_PARTS) $(EXTENSION).control
 	$(MKDIR_P) sql && cat $(filter %.sql,$^) > $@

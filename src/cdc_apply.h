@@ -676,7 +676,6 @@ extern void cdc_bulk_end(CdcLeaf *leaf);
 extern const char *const cdc_outcome_names[CDC_OUTCOMES];
 
 extern char *cdc_relation_name(Relation rel);
-extern char *cdc_clip(const char *text);
 extern const char *cdc_function_name(const char *name);
 extern char *cdc_pos_text(const uint8 *bytes, int len);
 extern char *cdc_value_text(Oid type, Datum value, bool isnull);

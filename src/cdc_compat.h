@@ -351,8 +351,11 @@ cdc_epq_init(EPQState *epq, EState *estate)
 #if PG_VERSION_NUM >= 180000
 #define cdc_b64_encode(src, len, dst, dstlen) \
 	pg_b64_encode((const uint8 *) (src), len, dst, dstlen)
+#define cdc_b64_decode(src, len, dst, dstlen) \
+	pg_b64_decode(src, len, (uint8 *) (dst), dstlen)
 #else
 #define cdc_b64_encode(src, len, dst, dstlen)	pg_b64_encode(src, len, dst, dstlen)
+#define cdc_b64_decode(src, len, dst, dstlen)	pg_b64_decode(src, len, dst, dstlen)
 #endif
 
 /* ---------- temporary files ---------- */

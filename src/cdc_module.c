@@ -10,7 +10,9 @@
  *	cdc_position	parse, print, pack, compare on plain C values: a pure core
  *	cdc_value.h		a position as a Datum
  *	cdc_type		SQL face of the type: in and out, operators, casts, pieces
- *	cdc_source		positions out of what each source calls its coordinates
+ *	cdc_source		positions out of what each source calls its coordinates: as
+ *					arguments, as texts (cdc_source_text: pure), as jsonb
+ *					(cdc_source_json)
  *	cdc_aggregate	latest_by_position
  *	cdc_law			the truth table: what an event does to a stored row
  *	cdc_op			what a source calls insert, update, delete ..
@@ -46,12 +48,21 @@
  *					(cdc_attach_ddl, cdc_attach_guard, cdc_attach_record)
  *	cdc_live_view	the view of a target's live rows
  *	cdc_detach		the rule forgotten
+ *	cdc_event_view	typed views over landed raw events
+ *					(cdc_event_view_column: their columns as expressions)
+ *	cdc_event_view_value	the functions that these expressions call
+ *	cdc_event_view_read		a raw event taken apart, once for all its columns
+ *					(cdc_event_view_schema, cdc_event_view_source)
+ *	cdc_decode		values of raw events as those of the target's types
+ *					(cdc_decode_number, cdc_decode_time)
  *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
  * Calls go one way: apply -> rule registry target home column read fold write
  * fence report; attach detach follow fence -> rule registry target exempt;
+ * event_view -> registry target key attach_ddl; event_view_value ->
+ * event_view_read decode source;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;

@@ -3,7 +3,9 @@
  * cdc_source.c
  *		Positions out of the coordinates that each source gives.
  *
- * Every function here parses numerically and refuses what it cannot order.
+ * Every function parses numerically and refuses what it cannot order.  The
+ * texts are read by cdc_source_text.c; coordinates that come as jsonb are in
+ * cdc_source_json.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,17 +17,16 @@
 #include "utils/numeric.h"
 
 #include "cdc_compat.h"
-#include "cdc_position.h"
+#include "cdc_source.h"
 #include "cdc_value.h"
 
-/* A numeric as one part of a position: a whole number, 0 .. 2^64-1. */
-uint64
-cdc_part_from_numeric(Datum value)
+bool
+cdc_part_try_numeric(Datum value, uint64 *part)
 {
 	char	   *text = DatumGetCString(DirectFunctionCall1(numeric_out, value));
 	size_t		whole = strspn(text, "0123456789");
 	size_t		end = whole;
-	CdcPosition p;
+	bool		ok;
 
 	/* 5.00 is the whole number 5 */
 	if (whole > 0 && text[end] == '.')
@@ -34,18 +35,26 @@ cdc_part_from_numeric(Datum value)
 		end += strspn(text + end, "0");
 	}
 
-	/*
-	 * What is left after that is a sign, a fraction, NaN or Infinity.  The
-	 * digits alone are a number-headed position: its parser knows the range.
-	 */
-	if (text[end] != '\0' ||
-		cdc_position_parse(text, (int) whole, &p) != CDC_POSITION_OK)
+	/* what is left after that is a sign, a fraction, NaN or Infinity */
+	ok = text[end] == '\0' &&
+		cdc_source_number(text, (int) whole, part) == CDC_POSITION_OK;
+	pfree(text);
+	return ok;
+}
+
+/* A numeric as one part of a position: a whole number, 0 .. 2^64-1. */
+uint64
+cdc_part_from_numeric(Datum value)
+{
+	uint64		part;
+
+	if (!cdc_part_try_numeric(value, &part))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("value %.100s is out of range for a part of a position", text),
+				 errmsg("value %.100s is out of range for a part of a position",
+						DatumGetCString(DirectFunctionCall1(numeric_out, value))),
 				 errdetail("A part is a whole number from 0 to 18446744073709551615.")));
-	pfree(text);
-	return p.parts[0];
+	return part;
 }
 
 Datum
@@ -59,6 +68,68 @@ cdc_numeric_from_part(uint64 part)
 	return DirectFunctionCall3(numeric_in, CStringGetDatum(digits),
 							   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }
+
+Datum
+cdc_value_from_parts(CdcPosition *p, int nparts)
+{
+	p->nparts = nparts;
+	return cdc_value_from_position(p);
+}
+
+/* ---------- texts of a source, or an error ---------- */
+
+void
+cdc_refuse_gtid(const char *text)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("cannot order a GTID: \"%s\"", cdc_clip(text)),
+			 errdetail("GTIDs of different servers have no order, and all changes of a transaction share one."),
+			 errhint("Use the binlog file and position of the same event.")));
+}
+
+uint64
+cdc_part_from_binlog_file(const char *text, const char *name)
+{
+	uint64		number = 0;
+	CdcPositionError result = cdc_source_binlog_file(text, (int) strlen(text), &number);
+
+	if (result == CDC_POSITION_OK)
+		return number;
+	if (result == CDC_POSITION_OUT_OF_RANGE)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("number of the binlog file in \"%s\" is out of range: \"%s\"", name, cdc_clip(text)),
+				 errdetail("A part is a whole number from 0 to 18446744073709551615.")));
+	if (cdc_source_is_gtid(text, (int) strlen(text)))
+		cdc_refuse_gtid(text);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+			 errmsg("invalid binlog file name in \"%s\": \"%s\"", name, cdc_clip(text)),
+			 errdetail("The name of a binlog file ends in its number, as in \"mysql-bin.000047\".")));
+}
+
+void
+cdc_parts_from_sqlserver_lsn(const char *text, const char *name, uint64 *parts)
+{
+	if (!cdc_source_sqlserver_lsn(text, (int) strlen(text), parts))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid SQL Server LSN in \"%s\": \"%s\"", name, cdc_clip(text)),
+				 errdetail("An LSN has 10 bytes: 8, 8 and 4 hexadecimal digits with colons between, or 20 digits, with 0x or without.")));
+}
+
+void
+cdc_parts_from_rs_id(const char *text, const char *name, uint64 *parts)
+{
+	if (!cdc_source_rs_id(text, (int) strlen(text), parts))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid Oracle record set in \"%s\": \"%s\"", name, cdc_clip(text)),
+				 errdetail("It has three hexadecimal numbers with dots between, as in \"0x00009a.0000d8b7.0010\".")));
+}
+
+/* ---------- functions ---------- */
 
 PG_FUNCTION_INFO_V1(cdc_position_from_numbers);
 Datum

@@ -54,6 +54,7 @@ extern uint64 cdc_part_from_numeric(Datum value);
 extern Datum cdc_numeric_from_part(uint64 part);
 
 /* in cdc_report.c, which says it for everybody */
+extern char *cdc_clip(const char *text);
 pg_noreturn extern void cdc_refuse_no_relation(Oid relid);
 pg_noreturn extern void cdc_refuse_mixed_kinds(const char *where);
 
