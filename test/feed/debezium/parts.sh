@@ -120,10 +120,14 @@ dbz_end() {
 
 # dbz_wait SECONDS WHAT SQL [PGDATABASE]: until SQL says t.
 dbz_wait() {
-  local until=$((SECONDS + $1)) what=$2 sql=$3
+  local until=$((SECONDS + $1)) what=$2 sql=$3 engine
   until [ "$(cdc_value -d "${4:-target}" -c "$sql")" = t ]; do
     if [ "$SECONDS" -ge "$until" ] || ! kill -0 "$DBZ_PID" 2>/dev/null; then
-      tail -n 40 "$CDC_WORK/capture.log" >&2
+      tail -n 20 "$CDC_WORK/capture.log" | cut -c1-500 >&2
+      for engine in "${DBZ_ENGINES[@]}"; do
+        cdc_value -F ' ' -c "SELECT '$engine', count(*), max((value->'source'->>'lsn')::numeric) FROM landing.${engine}_env" >&2
+      done
+      cdc_value -F ' ' -c "SELECT slot_name, active, restart_lsn, confirmed_flush_lsn, pg_current_wal_lsn() FROM pg_replication_slots" >&2
       cdc_die "waited for: $what"
     fi
     sleep 0.3
@@ -139,6 +143,15 @@ dbz_every() { # SQL_CONDITION_ON_LANDING
   echo "SELECT $all"
 }
 
+# Until every engine has landed some more records than there are now.
+dbz_wait_landed() {
+  local engine all=
+  for engine in "${DBZ_ENGINES[@]}"; do
+    all+="${all:+ AND }(SELECT max(id) FROM landing.${engine}_env) >= $(cdc_value -c "SELECT max(id) + 20 FROM landing.${engine}_env")"
+  done
+  dbz_wait 60 "more records" "SELECT $all"
+}
+
 # Has every engine sent some change again?
 dbz_sent_again() {
   local engine all=
@@ -151,13 +164,16 @@ dbz_sent_again() {
 
 # ------------------------------------------------------------ the source
 
-# dbz_bench SECONDS: clients at a rate that the engines follow.
-dbz_bench() {
-  local b=$FEED_DIR/bench o=$DBZ_DIR/bench
-  "$CDC_BIN/pgbench" -n -c 6 -j 1 -T "$1" -R "$DBZ_RATE" --random-seed="$FEED_SEED" --max-tries=50 \
-    -f "$b/single.sql@30" -f "$b/long.sql@8" -f "$b/undo.sql@6" -f "$b/move.sql@8" -f "$b/bulk.sql@2" \
-    -f "$o/note.sql@10" -f "$o/doc.sql@16" -f "$o/kind.sql@20" source >"$CDC_WORK/pgbench.log" 2>&1 ||
-    { tail -n 20 "$CDC_WORK/pgbench.log" >&2; cdc_die "pgbench failed"; }
+# Clients at a rate that the engines follow, for as long as CDC_WORK/go is there.
+dbz_clients() {
+  local b=$FEED_DIR/bench o=$DBZ_DIR/bench seed=$FEED_SEED
+  while [ -e "$CDC_WORK/go" ]; do
+    seed=$((seed + 1))
+    "$CDC_BIN/pgbench" -n -c 6 -j 1 -T 5 -R "$DBZ_RATE" --random-seed=$seed --max-tries=50 \
+      -f "$b/single.sql@30" -f "$b/long.sql@8" -f "$b/undo.sql@6" -f "$b/move.sql@8" -f "$b/bulk.sql@1" \
+      -f "$o/note.sql@10" -f "$o/doc.sql@10" -f "$o/kind.sql@20" source >"$CDC_WORK/pgbench.log" 2>&1 ||
+      { tail -n 20 "$CDC_WORK/pgbench.log" >&2; cdc_die "pgbench failed"; }
+  done
 }
 
 dbz_copy_end() {

@@ -39,8 +39,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-DBZ_RATE=120 load=20
-[ -z "$long" ] || { DBZ_RATE=200 load=120; }
+DBZ_RATE=40 pause=3
+[ -z "$long" ] || { DBZ_RATE=200 pause=12; }
 
 passed=0
 failed=0
@@ -65,7 +65,7 @@ dbz_server feed
 cdc_allow_plugin "wal2json', 'pgoutput"   # a list
 
 . test/feed/debezium/postgres.sh
-for part in slots shards mariadb; do
+for part in variants slots shards mariadb; do
   [ ! -f test/feed/debezium/$part.sh ] || . test/feed/debezium/$part.sh
 done
 

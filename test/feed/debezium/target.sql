@@ -21,16 +21,19 @@ END $$;
 
 /*
  * Every event of an engine, read from its envelopes with nothing but jsonb:
- * table, key as one jsonb of the target's values, op, LSN. Events that were
- * sent again are there again.
+ * table, key as one jsonb of the target's values, op, position (its numbers,
+ * and as it prints). Events that were sent again are there again.
  */
 CREATE FUNCTION feed.events(engine text)
-RETURNS TABLE (id bigint, tab text, key jsonb, op text, lsn pg_lsn) LANGUAGE plpgsql AS $$
+RETURNS TABLE (id bigint, tab text, key jsonb, op text, pos numeric[], shown text) LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY EXECUTE format($q$
-    SELECT id, value->'source'->>'table', feed.key_of(%L, value->'source'->>'table', key::jsonb), value->>'op',
-           '0/0'::pg_lsn + (value->'source'->>'lsn')::numeric
-    FROM landing.%I WHERE value IS NOT NULL AND jsonb_typeof(value) = 'object'$q$, engine, engine || '_env');
+    SELECT id, src->>'table', feed.key_of(%L, src->>'table', key::jsonb), value->>'op', pos,
+           CASE WHEN src ? 'lsn' THEN ('0/0'::pg_lsn + pos[1])::text ELSE regexp_replace(array_to_string(pos, ':'), '(:0)+$', '') END
+    FROM landing.%I, LATERAL (SELECT value->'source') s (src),
+      LATERAL (SELECT CASE WHEN src ? 'lsn' THEN ARRAY[(src->>'lsn')::numeric]
+                      ELSE ARRAY[substring(src->>'file' FROM '[0-9]+$')::numeric, (src->>'pos')::numeric, coalesce((src->>'row')::numeric, 0)] END) p (pos)
+    WHERE value IS NOT NULL AND jsonb_typeof(value) = 'object'$q$, engine, engine || '_env');
 END $$;
 
 -- Only "dated" has keys that a connector writes in its own way.
@@ -44,23 +47,31 @@ CREATE FUNCTION feed.key_of(engine text, tab text, key jsonb) RETURNS jsonb LANG
 $$;
 
 /*
- * The last word on every key: alive or dead, and its LSN (none for snapshot
- * rows). A TRUNCATE kills what lies below it; that needs no memory per key.
+ * The last word on every key: alive or dead, and its position (an LSN says
+ * nothing for a snapshot row, binlog coordinates do). A TRUNCATE kills what
+ * lies below it; that needs no memory per key.
  */
 CREATE PROCEDURE feed.judge(engine text) LANGUAGE plpgsql AS $$
 BEGIN
   SET LOCAL client_min_messages = warning;
   DROP TABLE IF EXISTS feed.event, feed.last;
-  CREATE TABLE feed.event AS SELECT * FROM feed.events(engine);
+  IF engine ~ '^(wal2json|pgoutput)' THEN
+    CREATE TABLE feed.event AS SELECT * FROM feed.events_slot(split_part(engine, '_', 1), split_part(engine, '_', 2));
+  ELSE
+    CREATE TABLE feed.event AS SELECT * FROM feed.events(engine);
+  END IF;
   CREATE INDEX ON feed.event (tab);
   CREATE TABLE feed.last AS
-  SELECT DISTINCT ON (e.tab, e.key) e.tab, e.key, CASE WHEN op <> 'r' THEN lsn END AS lsn,
-    op <> 'd' AND (s.sweep IS NULL OR op <> 'r' AND lsn > s.sweep) AS live,
-    coalesce(op = 'r' OR lsn < s.sweep, op = 'r') AND s.sweep IS NOT NULL AS swept
-  FROM feed.event e
-    LEFT JOIN (SELECT t.tab, max(t.lsn) AS sweep FROM feed.event t WHERE t.op = 't' GROUP BY 1) s USING (tab)
-  WHERE op <> 't'
-  ORDER BY e.tab, e.key, CASE WHEN op <> 'r' THEN lsn END DESC NULLS LAST;
+  WITH e AS (
+    SELECT e.tab, e.key, e.op, CASE WHEN op <> 'r' OR cardinality(pos) > 1 THEN pos END AS pos,
+           CASE WHEN op <> 'r' OR cardinality(pos) > 1 THEN shown END AS shown
+    FROM feed.event e WHERE op NOT IN ('t', 'm')),
+  s AS (SELECT t.tab, max(t.pos) AS sweep FROM feed.event t WHERE t.op = 't' GROUP BY 1)
+  SELECT DISTINCT ON (e.tab, e.key) e.tab, e.key, shown,
+    op <> 'd' AND (sweep IS NULL OR pos > sweep) IS TRUE AS live,
+    sweep IS NOT NULL AND (pos IS NULL OR pos < sweep) AS swept
+  FROM e LEFT JOIN s USING (tab)
+  ORDER BY e.tab, e.key, pos DESC NULLS LAST;
   ANALYZE feed.event, feed.last;
 END $$;
 
@@ -75,8 +86,13 @@ BEGIN
     EXECUTE format('DROP TABLE IF EXISTS feed.%I CASCADE', t);
     EXECUTE format('CREATE TABLE feed.%I (LIKE shop.%1$I INCLUDING ALL)', t);
     EXECUTE format('SELECT cdc_attach(%L, tombstones => %L)', 'feed.' || t, CASE home WHEN 'row' THEN 'row' ELSE 'table' END);
+    IF engine = 'pgoutput' THEN
+      CALL feed.slot_view(t, form);
+      CONTINUE;
+    END IF;
     EXECUTE format('SELECT cdc_event_view(%L, %L, ''feed.stage'', ''value'', %L, source_table => %L%s)',
-      'feed.' || t || '_events', 'feed.' || t, CASE form WHEN 'flat' THEN 'debezium-flat' WHEN 'wal2json' THEN form ELSE 'debezium' END,
+      'feed.' || t || '_events', 'feed.' || t,
+      CASE WHEN form = 'flat' THEN 'debezium-flat' WHEN engine = 'wal2json' THEN engine ELSE 'debezium' END,
       'shop.' || t, options);
   END LOOP;
 END $$;
@@ -129,10 +145,10 @@ END $$;
 CREATE FUNCTION feed.wrong_keys(t text, home text) RETURNS TABLE (key jsonb, expected text, got text) LANGUAGE plpgsql AS $$
 BEGIN
   RETURN QUERY EXECUTE format(
-    'SELECT coalesce(s.key, l.key), l.live || '' '' || coalesce(l.lsn::text, ''none''), NOT s.deleted || '' '' || coalesce(s.pos, ''none'')
+    'SELECT coalesce(s.key, l.key), l.live || '' '' || coalesce(l.shown, ''none''), (NOT s.deleted) || '' '' || coalesce(s.pos, ''none'')
      FROM (%s) s FULL JOIN (SELECT * FROM feed.last WHERE tab = %L) l ON s.key = l.key
      WHERE CASE WHEN l.swept THEN NOT s.deleted
-                ELSE (NOT s.deleted, s.pos) IS DISTINCT FROM (l.live, l.lsn::text) END', feed.state(t, home), t);
+                ELSE (NOT s.deleted, s.pos) IS DISTINCT FROM (l.live, l.shown) END', feed.state(t, home), t);
 END $$;
 
 /*
@@ -177,19 +193,26 @@ CREATE FUNCTION feed.self_check(kills integer) RETURNS TABLE (what text, good bo
   SELECT format('the last events leave the source''s keys%s', ', but: ' || string_agg(tab || ' ' || key, '; ')), count(*) = 0 FROM (
     (SELECT tab, key FROM feed.last WHERE live EXCEPT ALL SELECT * FROM feed.source_keys())
     UNION ALL
-    (SELECT * FROM feed.source_keys() k WHERE tab IN (SELECT tab FROM feed.last) EXCEPT ALL SELECT tab, key FROM feed.last WHERE live)) d
+    (SELECT * FROM feed.source_keys() k WHERE tab IN (SELECT e.tab FROM feed.last e) EXCEPT ALL SELECT tab, key FROM feed.last WHERE live)) d
   UNION ALL
   SELECT format('%s kills made it send %s events again', kills, coalesce(sum(n - 1), 0)), sum(n - 1) > 0
-  FROM (SELECT count(*) AS n FROM feed.event WHERE op <> 'r' GROUP BY tab, key, op, lsn) d
+  FROM (SELECT count(*) AS n FROM feed.event WHERE op <> 'r' GROUP BY tab, key, op, pos) d
   UNION ALL
   SELECT format('%s events of transactions open at the snapshot have lower positions than it', count(*)), count(*) > 0
-  FROM feed.event WHERE op <> 'r' AND lsn < (SELECT max(lsn) FROM feed.event WHERE op = 'r')
+  FROM feed.event WHERE op <> 'r' AND pos < (SELECT max(pos) FROM feed.event WHERE op = 'r')
   UNION ALL
   SELECT format('no key has two events at one position (%s have)', count(*)), count(*) = 0
-  FROM (SELECT FROM feed.event WHERE op NOT IN ('r', 't') GROUP BY tab, key, lsn HAVING count(DISTINCT op) > 1) d
+  FROM (SELECT FROM feed.event WHERE op NOT IN ('r', 't') GROUP BY tab, key, pos HAVING count(DISTINCT op) > 1) d
   UNION ALL
   SELECT 'there are creates, updates, deletes, snapshot rows and truncates', count(DISTINCT op) = 5
   FROM feed.event WHERE op IN ('c', 'u', 'd', 'r', 't')
+$$;
+
+CREATE FUNCTION feed.self_check_binlog(kills integer) RETURNS TABLE (what text, good boolean) LANGUAGE sql AS $$
+  SELECT * FROM feed.self_check(kills) WHERE what NOT LIKE '%open at the snapshot%'
+  UNION ALL
+  SELECT format('events with up to %s rows, in %s binlog files', max(pos[3]) + 1, count(DISTINCT pos[1])), max(pos[3]) > 0 AND count(DISTINCT pos[1]) > 1
+  FROM feed.event WHERE op <> 'r'
 $$;
 
 CREATE FUNCTION feed.source_keys() RETURNS TABLE (tab text, key jsonb) LANGUAGE plpgsql AS $$
@@ -212,10 +235,11 @@ CREATE TABLE feed.cell (tab text, key jsonb, col text, source text, target text)
 CREATE TABLE feed.key (tab text, key jsonb, expected text, got text);
 
 CREATE PROCEDURE feed.compare(engine text, form text, home text, tabs text[]) LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
 DECLARE
   t text;
 BEGIN
-  CALL feed.judge(engine);
+  CALL feed.judge(CASE WHEN engine ~ 'wal2json|pgoutput' THEN engine || '_' || form ELSE engine END);
   TRUNCATE feed.cell, feed.key;
   FOREACH t IN ARRAY tabs LOOP
     INSERT INTO feed.cell SELECT * FROM feed.differing(t, home, engine = 'double');
@@ -226,8 +250,8 @@ BEGIN
     DELETE FROM feed.key k USING feed.last l WHERE l.tab = k.tab AND l.key = k.key AND l.swept;
   END IF;
   INSERT INTO feed.known_seen
-  SELECT k.nr, count(*) FROM feed.cell c JOIN feed.known k ON feed.is_known(k, engine, form, c) GROUP BY 1
-  ON CONFLICT (nr) DO UPDATE SET cells = greatest(known_seen.cells, excluded.cells);
+  SELECT k.nr, count(*) FROM feed.cell c JOIN feed.known k ON feed.is_known(k, compare.engine, compare.form, c) GROUP BY 1
+  ON CONFLICT ON CONSTRAINT known_seen_pkey DO UPDATE SET cells = greatest(known_seen.cells, excluded.cells);
 END $$;
 
 CREATE FUNCTION feed.is_known(k feed.known, e text, f text, c feed.cell) RETURNS boolean LANGUAGE sql STABLE AS $$
@@ -246,8 +270,11 @@ RETURNS TABLE (wrong bigint, cells bigint, known bigint, bad_sums bigint, events
   FROM feed.call l
 $$;
 
--- What to read when a variant fails.
-CREATE VIEW feed.unlike AS
-SELECT tab, left(key::text, 60) AS key, coalesce(col, '(row)') AS col, left(source, 60) AS source, left(target, 60) AS target FROM feed.cell
-UNION ALL
-SELECT tab, left(key::text, 60), '(position)', expected, got FROM feed.key;
+-- What to read when a variant fails: each differing cell and each wrong key.
+CREATE FUNCTION feed.unlike(e text, f text) RETURNS TABLE (tab text, key text, col text, source text, target text) LANGUAGE sql AS $$
+  SELECT tab, left(key::text, 60), coalesce(col, '(row)'), left(source, 60), left(target, 60) FROM feed.cell c
+  WHERE NOT EXISTS (SELECT FROM feed.known k WHERE feed.is_known(k, e, f, c))
+  UNION ALL
+  SELECT tab, left(key::text, 60), '(position)', expected, got FROM feed.key
+  ORDER BY 1, 3, 2
+$$;
