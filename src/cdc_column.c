@@ -32,6 +32,9 @@
 /* Prefix of the staging columns that hold the key before the change. */
 #define CDC_OLD_PREFIX	"__old_"
 
+/* .. and which column lists what an event does not carry, unless the rule names one. */
+#define CDC_UNCHANGED	"__unchanged"
+
 /* A staging column by name, 0 if there is none (system columns do not count). */
 static AttrNumber
 find_column(Relation rel, const char *name)
@@ -241,6 +244,35 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 	}
 }
 
+/*
+ * The list of columns that an event does not carry: as named, else the one that
+ * event views have, if it is there and no column of the target's.
+ */
+static void
+map_unchanged(CdcColumns *cols, const CdcRule *rule)
+{
+	Oid			type;
+
+	if (rule->unchanged_column != NULL)
+		cols->unchanged_attno = need_column(cols, rule->unchanged_column, "unchanged",
+											 "unchanged_column");
+	else if (!cdc_has_name(rule->except_columns, CDC_UNCHANGED) &&
+			 get_attnum(rule->target, CDC_UNCHANGED) <= 0)
+		cols->unchanged_attno = find_column(cols->staging, CDC_UNCHANGED);
+	if (cols->unchanged_attno == 0)
+		return;
+	type = getBaseType(TupleDescAttr(RelationGetDescr(cols->staging),
+									 cols->unchanged_attno - 1)->atttypid);
+	if (type != TEXTARRAYOID && type != NAMEARRAYOID && type != JSONBOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("unchanged column \"%s\" is of type %s",
+						rule->unchanged_column ? rule->unchanged_column : CDC_UNCHANGED,
+						format_type_be(type)),
+				 errdetail("A list of unchanged columns is text[], name[] or a jsonb array."),
+				 errhint("Cast the column in a view over staging.")));
+}
+
 static void
 map_op(CdcColumns *cols, const CdcRule *rule)
 {
@@ -283,19 +315,7 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					 errdetail("A delete flag is a boolean, or text or integer that means one."),
 				 errhint("Cast the column in a view over staging.")));
 	}
-	if (rule->unchanged_column != NULL)
-	{
-		cols->unchanged_attno = need_column(cols, rule->unchanged_column, "unchanged",
-											 "unchanged_column");
-		type = getBaseType(TupleDescAttr(desc, cols->unchanged_attno - 1)->atttypid);
-		if (type != TEXTARRAYOID && type != NAMEARRAYOID && type != JSONBOID)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("unchanged column \"%s\" is of type %s", rule->unchanged_column,
-							format_type_be(type)),
-					 errdetail("A list of unchanged columns is text[], name[] or a jsonb array."),
-				 errhint("Cast the column in a view over staging.")));
-	}
+	map_unchanged(cols, rule);
 }
 
 /* The n-th key's column before the change, 0 when staging has none. */

@@ -228,6 +228,13 @@ cdc_decode_is_gap(const CdcDecoder *d, const CdcRawValue *value)
 
 static Datum decode_value(CdcDecoder *d, const JsonbValue *v, const CdcField *field);
 
+static void
+check_domain(CdcDecoder *d, Datum value, bool isnull)
+{
+	if (d->type != d->base)
+		domain_check(value, isnull, d->type, &d->domain, d->context);
+}
+
 /* The elements of a JSON array, and of those in it: one dimension each. */
 static Datum
 decode_array(CdcDecoder *d, const JsonbValue *v, const CdcField *field)
@@ -257,8 +264,12 @@ decode_array(CdcDecoder *d, const JsonbValue *v, const CdcField *field)
 					 errmsg("arrays and other values are mixed in one array")));
 		if (nested)
 			datum = decode_array(d, e, items != NULL && items->items != NULL ? items : field);
-		else if (e->type != jbvNull)
-			datum = decode_value(d->element, e, items);
+		else
+		{
+			if (e->type != jbvNull)
+				datum = decode_value(d->element, e, items);
+			check_domain(d->element, datum, e->type == jbvNull);
+		}
 		accumArrayResultAny(state, datum, e->type == jbvNull,
 							nested ? d->base : d->element->type, CurrentMemoryContext);
 	}
@@ -461,7 +472,6 @@ cdc_decode(CdcDecoder *d, const CdcRawValue *value, bool *isnull)
 		result = decode_output(d, value);
 	else
 		result = decode_value(d, &value->json, value->field);
-	if (d->type != d->base)
-		domain_check(result, false, d->type, &d->domain, d->context);
+	check_domain(d, result, false);
 	return result;
 }

@@ -145,6 +145,7 @@ cdc_raw_is_delete(const CdcRaw *raw)
 
 /* The event of the payload that is argument 0 of a call, parsed once for all calls of a row. */
 extern CdcRaw *cdc_raw_get(FunctionCallInfo fcinfo, const CdcModes *modes);
+extern ErrorData *cdc_take_data_error(MemoryContext context);
 extern bool cdc_raw_find(const CdcRawRow *row, const char *name, int len, int *hint,
 						 CdcRawValue *value);
 extern bool cdc_json_get(JsonbContainer *object, const char *name, JsonbValue *value);

@@ -48,7 +48,12 @@ need_base64(const CdcDecoder *d, const JsonbValue *value, int *len)
 	if (bytes == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-				 errmsg("a value that is to be bytes is not base64")));
+				 errmsg("a value that is to be bytes is not base64"),
+				 d->taker == CDC_TAKES_NUMERIC || d->taker == CDC_TAKES_INTEGER ||
+				 d->taker == CDC_TAKES_MONEY ?
+				 errhint("Exact decimals are bytes; if decimal.handling.mode is not precise, make the view with decimals => 'string' or 'double'.") :
+				 d->taker == CDC_TAKES_BYTES ?
+				 errhint("If binary.handling.mode is hex, make the view with binaries => 'hex'.") : 0));
 	return bytes;
 }
 
@@ -260,7 +265,9 @@ cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
 
 	if (field != NULL)
 		exact = field->meaning == CDC_MEANS_DECIMAL && !field->is_text;
-	if (cdc_json_is_object(value))
+	if (value->type == jbvNumeric)
+		text = cdc_json_text(value);
+	else if (cdc_json_is_object(value))
 		text = variable_scale(d, value);
 	else if (value->type == jbvBool)
 		return value->val.boolean ? "1" : "0";

@@ -351,6 +351,27 @@ read_wal2json(RawCache *cache)
 
 /* ---------- the payload ---------- */
 
+/*
+ * In a PG_CATCH: the error in flight, to be completed and thrown again.  One
+ * whose class says nothing of a value (a cancel, say) goes on as it is.
+ */
+ErrorData *
+cdc_take_data_error(MemoryContext context)
+{
+	static const char *const classes[] = {"22", "23", "42", "54"};
+	ErrorData  *error;
+	bool		of_value = false;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	for (int i = 0; i < lengthof(classes); i++)
+		of_value |= strncmp(unpack_sql_state(error->sqlerrcode), classes[i], 2) == 0;
+	if (!of_value)
+		PG_RE_THROW();
+	FlushErrorState();
+	return error;
+}
+
 static Jsonb *
 parse_payload(Oid type, Datum payload)
 {
@@ -367,16 +388,10 @@ parse_payload(Oid type, Datum payload)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData  *error = cdc_take_data_error(context);
 
-		/* what the server says of the text, and which text it is */
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_DATA_EXCEPTION)
-			PG_RE_THROW();
-		FlushErrorState();
 		error->detail = psprintf("%s%sThe payload of a raw event: %s",
-								 error->detail ? error->detail : "", error->detail ? " " : "",
+								 error->detail ? error->detail : "", error->detail ? "\n" : "",
 								 cdc_clip(string));
 		ReThrowError(error);
 	}
@@ -470,11 +485,13 @@ CdcRaw *
 cdc_raw_get(FunctionCallInfo fcinfo, const CdcModes *modes)
 {
 	RawCache   *cache = find_cache(fcinfo->flinfo->fn_mcxt);
-	Oid			type = getBaseType(get_fn_expr_argtype(fcinfo->flinfo, 0));
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	struct varlena *stored;
 	MemoryContext old;
 	Datum		payload;
 
+	if (type != JSONBOID && type != JSONOID && type != TEXTOID)
+		type = getBaseType(type);
 	if (type != JSONBOID && type != JSONOID && type != TEXTOID && type != VARCHAROID)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),

@@ -22,6 +22,9 @@
 #include "cdc_apply.h"
 #include "cdc_decode.h"
 
+/* How a detail names the event, if it does. */
+#define EVENT	"The event: "
+
 /* What a call of cdc_event_view_value() keeps between rows. */
 typedef struct ValueCall
 {
@@ -120,15 +123,29 @@ cdc_event_view_position(PG_FUNCTION_ARGS)
 {
 	CdcRaw	   *raw = cdc_raw_get(fcinfo, modes_of(fcinfo));
 	bool		with_commit = PG_NARGS() > 2;
+	MemoryContext context = CurrentMemoryContext;
 	uint64		commit = 0;
-	bool		isnull;
-	Datum		result;
+	bool		isnull = true;
+	volatile Datum result = (Datum) 0;
 
 	if (raw->kind != CDC_RAW_CHANGE || (with_commit && PG_ARGISNULL(2)))
 		PG_RETURN_NULL();
 	if (with_commit)
 		commit = PG_GETARG_LSN(2);
-	result = cdc_raw_position(raw, with_commit ? &commit : NULL, &isnull);
+	PG_TRY();
+	{
+		result = cdc_raw_position(raw, with_commit ? &commit : NULL, &isnull);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error = cdc_take_data_error(context);
+
+		if (error->detail == NULL || strstr(error->detail, EVENT) == NULL)
+			error->detail = psprintf("%s%s" EVENT "%s.", error->detail ? error->detail : "",
+									 error->detail ? "\n" : "", cdc_raw_describe(raw));
+		ReThrowError(error);
+	}
+	PG_END_TRY();
 	if (isnull)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(result);
@@ -151,7 +168,7 @@ value_call(FunctionCallInfo fcinfo)
 	for (int i = 1; i <= 4; i++)
 		if (PG_ARGISNULL(i))
 			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("an argument of an event view's column is NULL"),
 					 errdetail("%s() writes these calls.", "cdc_event_view")));
 	cdc_modes_parse(text_arg(fcinfo, 1), &call->modes);
@@ -234,18 +251,8 @@ decode(CdcDecoder *d, const CdcRaw *raw, const char *column, const CdcRawValue *
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
-		int			category;
+		ErrorData  *error = cdc_take_data_error(context);
 
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-		/* of values; a cancel or the like is no word about this one */
-		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION &&
-			category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
-			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-			PG_RE_THROW();
-		FlushErrorState();
 		complete_error(error, raw, column, value);
 		ReThrowError(error);
 	}

@@ -137,6 +137,12 @@ read_op_map(CdcOps *ops, Jsonb *op_map)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("op_map gives \"%s\" an unknown meaning", cdc_clip(word)),
 					 errhint("Use 'upsert', 'snapshot', 'delete', 'retraction', 'truncate' or 'ignore'.")));
+		for (int i = 0; i < n; i++)
+			if (strcmp(ops->map_word[i], word) == 0 && ops->map_class[i] != found->class)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("op_map gives \"%s\" two meanings", cdc_clip(word)),
+						 errdetail("Case and surrounding spaces of an op do not count.")));
 		ops->map_word[n] = word;
 		ops->map_class[n++] = found->class;
 	}

@@ -122,6 +122,9 @@ cdc_parts_from_sqlserver_lsn(const char *text, const char *name, uint64 *parts)
 void
 cdc_parts_from_rs_id(const char *text, const char *name, uint64 *parts)
 {
+	/* nothing but padding is none */
+	if (text[strspn(text, " ")] == '\0')
+		return;
 	if (!cdc_source_rs_id(text, (int) strlen(text), parts))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
@@ -164,4 +167,88 @@ cdc_position_from_numbers(PG_FUNCTION_ARGS)
 		p.parts[i] = cdc_part_from_numeric(values[i]);
 	p.nparts = n;
 	PG_RETURN_DATUM(cdc_value_from_position(&p));
+}
+
+PG_FUNCTION_INFO_V1(cdc_position_from_binlog);
+Datum
+cdc_position_from_binlog(PG_FUNCTION_ARGS)
+{
+	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
+
+	p.parts[0] = cdc_part_from_binlog_file(text_to_cstring(PG_GETARG_TEXT_PP(0)), "file");
+	p.parts[1] = cdc_part_from_numeric(PG_GETARG_DATUM(1));
+	p.parts[2] = cdc_part_from_numeric(PG_GETARG_DATUM(2));
+	PG_RETURN_DATUM(cdc_value_from_parts(&p, 3));
+}
+
+/* NULL without a commit LSN; no other argument has to be there. */
+PG_FUNCTION_INFO_V1(cdc_position_from_sqlserver);
+Datum
+cdc_position_from_sqlserver(PG_FUNCTION_ARGS)
+{
+	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	cdc_parts_from_sqlserver_lsn(text_to_cstring(PG_GETARG_TEXT_PP(0)), "commit_lsn", p.parts);
+	if (!PG_ARGISNULL(1))
+		cdc_parts_from_sqlserver_lsn(text_to_cstring(PG_GETARG_TEXT_PP(1)), "change_lsn",
+									 p.parts + 3);
+	if (!PG_ARGISNULL(2))
+		p.parts[6] = cdc_part_from_numeric(PG_GETARG_DATUM(2));
+	PG_RETURN_DATUM(cdc_value_from_parts(&p, 7));
+}
+
+/* NULL without an SCN; no other argument has to be there. */
+PG_FUNCTION_INFO_V1(cdc_position_from_oracle);
+Datum
+cdc_position_from_oracle(PG_FUNCTION_ARGS)
+{
+	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	p.parts[0] = cdc_part_from_numeric(PG_GETARG_DATUM(0));
+	if (!PG_ARGISNULL(1))
+		cdc_parts_from_rs_id(text_to_cstring(PG_GETARG_TEXT_PP(1)), "rs_id", p.parts + 1);
+	if (!PG_ARGISNULL(2))
+		p.parts[4] = cdc_part_from_numeric(PG_GETARG_DATUM(2));
+	PG_RETURN_DATUM(cdc_value_from_parts(&p, 5));
+}
+
+PG_FUNCTION_INFO_V1(cdc_position_from_change_sequence_number);
+Datum
+cdc_position_from_change_sequence_number(PG_FUNCTION_ARGS)
+{
+	text	   *csn = PG_GETARG_TEXT_PP(0);
+	CdcPosition p;
+
+	if (cdc_source_csn_parse(VARDATA_ANY(csn), VARSIZE_ANY_EXHDR(csn), PG_GETARG_BOOL(1), &p) != CDC_POSITION_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid change sequence number: \"%s\"", cdc_clip(text_to_cstring(csn))),
+				 errdetail("It has one to four sections with slashes between, each of 1 to 16 hexadecimal digits.")));
+	PG_RETURN_DATUM(cdc_value_from_position(&p));
+}
+
+PG_FUNCTION_INFO_V1(cdc_position_to_change_sequence_number);
+Datum
+cdc_position_to_change_sequence_number(PG_FUNCTION_ARGS)
+{
+	struct varlena *v = PG_GETARG_CDC_POSITION(0);
+	CdcPosition p;
+	char		csn[CDC_CSN_MAX_TEXT];
+	int			len;
+
+	cdc_value_to_position(v, &p);
+	len = cdc_source_csn_print(&p, csn);
+	if (len < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("position %s does not fit a change sequence number",
+						cdc_payload_text(cdc_value_bytes(v), cdc_value_len(v))),
+				 errdetail("It has room for %d parts, and none for an epoch.", CDC_CSN_SECTIONS),
+				 p.epoch != 0 ?
+				 errhint("cdc_position_with_epoch(pos, 0) takes the epoch away, but what is written then does not outrank the old log.") : 0));
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(csn, len));
 }

@@ -37,6 +37,20 @@ extern bool cdc_source_db2_lsn(const char *text, int len, uint64 *parts);
 /* Oracle's rs_id: three hex numbers with dots between, padded or not. */
 extern bool cdc_source_rs_id(const char *text, int len, uint64 *parts);
 
+/*
+ * BigQuery's change sequence number: one to four hex numbers of up to 16
+ * digits with slashes between.  lsn_headed: the first is an LSN.
+ */
+extern CdcPositionError cdc_source_csn_parse(const char *text, int len, bool lsn_headed,
+											 CdcPosition *p);
+
+/* Its sections, and the room that the text of that many takes, terminated. */
+#define CDC_CSN_SECTIONS	4
+#define CDC_CSN_MAX_TEXT	(CDC_CSN_SECTIONS * 17)
+
+/* The way back: the length, or -1 where there is no room for p. */
+extern int	cdc_source_csn_print(const CdcPosition *p, char *out);
+
 /* ---------- raising ---------- */
 
 /*
@@ -45,6 +59,8 @@ extern bool cdc_source_rs_id(const char *text, int len, uint64 *parts);
  */
 extern uint64 cdc_part_from_binlog_file(const char *text, const char *name);
 extern void cdc_parts_from_sqlserver_lsn(const char *text, const char *name, uint64 *parts);
+
+/* A blank rs_id is none: the parts are left as they are. */
 extern void cdc_parts_from_rs_id(const char *text, const char *name, uint64 *parts);
 
 /* Whole number, 0 .. 2^64-1?  5.00 is one. */

@@ -2,7 +2,7 @@
  *
  * cdc_source_json.c
  *		Positions out of coordinates that come as jsonb: the source block of a
- *		Debezium event.
+ *		Debezium event, the position of a rivet change.
  *
  * A field that is absent and one that is null are the same.  Numbers may come
  * as text, since converters write 64-bit numbers so.  The fields that place a
@@ -24,13 +24,24 @@
 #include "cdc_source.h"
 #include "cdc_value.h"
 
-/* A source block while it is read. */
+/* A source block, or rivet's position, while it is read. */
 typedef struct Block
 {
 	Jsonb	   *json;
+	const char *what;			/* what messages call it */
 	const char *connector;
 	bool		snapshot;		/* a row of a snapshot, of whatever kind */
 } Block;
+
+/* A JSON null is as good as none. */
+static bool
+is_json_null(Jsonb *json)
+{
+	JsonbValue	v;
+
+	return JB_ROOT_IS_SCALAR(json) &&
+		JsonbExtractScalar(&json->root, &v) && v.type == jbvNull;
+}
 
 /* ---------- fields ---------- */
 
@@ -66,20 +77,20 @@ refuse_missing(const Block *block, const char *field)
 }
 
 pg_noreturn static void
-refuse_value(const char *field, const char *text)
+refuse_value(const Block *block, const char *field, const char *text)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-			 errmsg("invalid \"%s\" in a Debezium source block: %s", field, cdc_clip(text)),
+			 errmsg("invalid \"%s\" in a %s: %s", field, block->what, cdc_clip(text)),
 			 errdetail("It is a whole number, or the text of one.")));
 }
 
 pg_noreturn static void
-refuse_range(const char *field, const char *text)
+refuse_range(const Block *block, const char *field, const char *text)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("\"%s\" of a Debezium source block is out of range: %s", field, cdc_clip(text)),
+			 errmsg("\"%s\" of a %s is out of range: %s", field, block->what, cdc_clip(text)),
 			 errdetail("A part is a whole number from 0 to 18446744073709551615.")));
 }
 
@@ -101,7 +112,7 @@ get_text(const Block *block, const char *field, char **text)
 	if (v.type != jbvString)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-				 errmsg("invalid \"%s\" in a Debezium source block: %s", field,
+				 errmsg("invalid \"%s\" in a %s: %s", field, block->what,
 						cdc_clip(value_text(&v))),
 				 errdetail("It is a text.")));
 	*text = pnstrdup(v.val.string.val, v.val.string.len);
@@ -122,11 +133,11 @@ get_part(const Block *block, const char *field, uint64 *part)
 	if (v.type == jbvNumeric)
 	{
 		if (!cdc_part_try_numeric(NumericGetDatum(v.val.numeric), part))
-			refuse_range(field, value_text(&v));
+			refuse_range(block, field, value_text(&v));
 		return true;
 	}
 	if (v.type != jbvString)
-		refuse_value(field, value_text(&v));
+		refuse_value(block, field, value_text(&v));
 	text = v.val.string.val;
 	len = v.val.string.len;
 	negative = len > 0 && text[0] == '-';
@@ -137,9 +148,9 @@ get_part(const Block *block, const char *field, uint64 *part)
 				break;
 			/* fall through */
 		case CDC_POSITION_OUT_OF_RANGE:
-			refuse_range(field, value_text(&v));
+			refuse_range(block, field, value_text(&v));
 		default:
-			refuse_value(field, value_text(&v));
+			refuse_value(block, field, value_text(&v));
 	}
 	return true;
 }
@@ -226,6 +237,9 @@ read_binlog(const Block *block, CdcPosition *p)
 
 	if (!need_text(block, "file", &file) || !need_part(block, "pos", &p->parts[1]))
 		return 0;
+	/* a snapshot of a server without binlogs */
+	if (block->snapshot && file[0] == '\0')
+		return 0;
 	p->parts[0] = cdc_part_from_binlog_file(file, "file");
 	p->parts[2] = ordinal(block, "row");
 	return 3;
@@ -291,7 +305,7 @@ read_oracle(const Block *block, CdcPosition *p)
 
 	if (!need_part(block, "scn", &p->parts[0]))
 		return 0;
-	if (get_text(block, "rs_id", &rs_id) && rs_id[strspn(rs_id, " ")] != '\0')
+	if (get_text(block, "rs_id", &rs_id))
 		cdc_parts_from_rs_id(rs_id, "rs_id", p->parts + 1);
 	p->parts[4] = ordinal(block, "ssn");
 	return 5;
@@ -399,16 +413,13 @@ PG_FUNCTION_INFO_V1(cdc_position_from_debezium);
 Datum
 cdc_position_from_debezium(PG_FUNCTION_ARGS)
 {
-	Block		block = {.json = PG_GETARG_JSONB_P(0)};
+	Block		block = {.json = PG_GETARG_JSONB_P(0), .what = "Debezium source block"};
 	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
 	const Connector *connector;
 	char	   *name;
-	JsonbValue	scalar;
 	int			nparts;
 
-	/* a JSON null is as good as none */
-	if (JB_ROOT_IS_SCALAR(block.json) &&
-		JsonbExtractScalar(&block.json->root, &scalar) && scalar.type == jbvNull)
+	if (is_json_null(block.json))
 		PG_RETURN_NULL();
 	if (!JB_ROOT_IS_OBJECT(block.json))
 		ereport(ERROR,
@@ -432,4 +443,62 @@ cdc_position_from_debezium(PG_FUNCTION_ARGS)
 	if (nparts == 0)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(cdc_value_from_parts(&p, nparts));
+}
+
+/* ---------- rivet ---------- */
+
+/*
+ * The "lsn" of a rivet position: PostgreSQL's with a slash, else SQL Server's.
+ * The number of parts.
+ */
+static int
+read_rivet_lsn(const char *lsn, CdcPosition *p)
+{
+	if (strchr(lsn, '/') == NULL)
+	{
+		cdc_parts_from_sqlserver_lsn(lsn, "lsn", p->parts);
+		return 3;
+	}
+	if (strpbrk(lsn, "@:") != NULL ||
+		cdc_position_parse(lsn, (int) strlen(lsn), p) != CDC_POSITION_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid LSN in \"%s\": \"%s\"", "lsn", cdc_clip(lsn)),
+				 errdetail("An LSN has 1 to 8 hexadecimal digits on each side of a slash.")));
+	return 1;
+}
+
+/* The commit's position and the number of the change after it. */
+PG_FUNCTION_INFO_V1(cdc_position_from_rivet);
+Datum
+cdc_position_from_rivet(PG_FUNCTION_ARGS)
+{
+	Block		block = {.json = PG_GETARG_JSONB_P(0), .what = "rivet position"};
+	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
+	char	   *text;
+	int			n = 0;
+
+	if (is_json_null(block.json))
+		PG_RETURN_NULL();
+	if (JB_ROOT_IS_OBJECT(block.json))
+	{
+		if (get_text(&block, "file", &text) && get_part(&block, "pos", &p.parts[1]))
+		{
+			p.parts[0] = cdc_part_from_binlog_file(text, "file");
+			n = 2;
+		}
+		else if (get_text(&block, "lsn", &text))
+			n = read_rivet_lsn(text, &p);
+	}
+	if (n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("rivet position has neither \"file\" and \"pos\" nor \"lsn\""),
+				 JB_ROOT_IS_OBJECT(block.json) && has_field(&block, "_data") ?
+				 errdetail("A resume token has no parts that could be compared.") :
+				 JB_ROOT_IS_OBJECT(block.json) && has_field(&block, "gtid") ?
+				 errdetail("GTIDs of different servers have no order, and all changes of a transaction share one.") : 0,
+				 errhint("Give __pos as rivet writes it, cast to jsonb: {\"file\": .., \"pos\": ..} or {\"lsn\": ..}.")));
+	p.parts[n] = cdc_part_from_numeric(PG_GETARG_DATUM(1));
+	PG_RETURN_DATUM(cdc_value_from_parts(&p, n + 1));
 }

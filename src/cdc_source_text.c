@@ -253,3 +253,59 @@ cdc_source_rs_id(const char *text, int len, uint64 *parts)
 	}
 	return true;
 }
+
+/* ---------- BigQuery ---------- */
+
+CdcPositionError
+cdc_source_csn_parse(const char *text, int len, bool lsn_headed, CdcPosition *p)
+{
+	const char *end = text + len;
+	int			n = 0;
+
+	memset(p, 0, sizeof(*p));
+	p->kind = lsn_headed ? CDC_POSITION_LSN : CDC_POSITION_NUMBER;
+	for (;;)
+	{
+		const char *slash = memchr(text, '/', end - text);
+		int			digits = (int) ((slash ? slash : end) - text);
+		uint64		section;
+
+		if (!cdc_source_hex(text, digits, 16, &section))
+			return CDC_POSITION_BAD_SYNTAX;
+		if (n < CDC_CSN_SECTIONS)
+			p->parts[n] = section;
+		n++;
+		if (slash == NULL)
+			break;
+		text = slash + 1;
+	}
+	if (n > CDC_CSN_SECTIONS)
+		return CDC_POSITION_TOO_MANY_PARTS;
+	while (n > 1 && p->parts[n - 1] == 0)
+		n--;
+	p->nparts = n;
+	return CDC_POSITION_OK;
+}
+
+int
+cdc_source_csn_print(const CdcPosition *p, char *out)
+{
+	char	   *start = out;
+	int			i;
+
+	if (p->epoch != 0 || p->nparts > CDC_CSN_SECTIONS)
+		return -1;
+	for (i = 0; i < p->nparts; i++)
+	{
+		int			shift = 60;
+
+		if (i > 0)
+			*out++ = '/';
+		while (shift > 0 && (p->parts[i] >> shift) == 0)
+			shift -= 4;
+		for (; shift >= 0; shift -= 4)
+			*out++ = "0123456789ABCDEF"[(p->parts[i] >> shift) & 0xF];
+	}
+	*out = '\0';
+	return (int) (out - start);
+}

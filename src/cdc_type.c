@@ -27,6 +27,7 @@
 
 #include "cdc_compat.h"
 #include "cdc_position.h"
+#include "cdc_source.h"
 #include "cdc_value.h"
 
 /* ---------- helpers for this and other files ---------- */
@@ -123,7 +124,9 @@ cdc_position_in(PG_FUNCTION_ARGS)
 			ereturn(fcinfo->context, (Datum) 0,
 					(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 					 errmsg("invalid input syntax for type %s: \"%s\"",
-							"cdc_position", text)));
+							"cdc_position", text),
+					 cdc_source_is_gtid(text, (int) strlen(text)) ?
+					 errdetail("GTIDs of different servers have no order, and all changes of a transaction share one.") : 0));
 	}
 	PG_RETURN_DATUM(cdc_value_from_position(&p));
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The fuzz test, in four parts:
+# The fuzz test, in five parts:
 #   position    the pure core of the type (position.c): libFuzzer with address
 #               and undefined-behaviour sanitizers where clang has it, else
 #               inputs that the program makes up
+#   source      in the same way the texts of sources (source.c)
 #   values      the type and the deserializer of latest_by_position through
 #               SQL, against a model (values.py)
 #   parsers     what is read out of staging's values: ops, op_map, flags, lists of
@@ -23,7 +24,7 @@ seeds=1000000
 only=
 usage() {
   cat <<'USAGE'
-usage: test/fuzz/run.sh [--long] [--seed N] [--only position|values|parsers|statements]
+usage: test/fuzz/run.sh [--long] [--seed N] [--only position|source|values|parsers|statements]
   --long    a quarter of an hour each
   --seed N  what is random follows from N; it is printed
   --only    one part
@@ -71,25 +72,25 @@ run_python() { # NAME SCRIPT ARGUMENT...
 include=(-I"$("$PG_CONFIG" --includedir-server)" -I../../src)
 printf 'fuzz: seed %s\n' "$seed"
 
-if wanted position; then
-  clang=
-  for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
-    if command -v "$name" >/dev/null 2>&1; then clang=$name; break; fi
+# A harness outside of the server: libFuzzer, or what the program makes up.
+run_core() { # NAME CORPUS SOURCE...
+  local name=$1 corpus=$2 clang= status=0 each runs what file
+  shift 2
+  for each in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
+    if command -v "$each" >/dev/null 2>&1; then clang=$each; break; fi
   done
-  sources=(position.c ../../src/cdc_position.c)
-  status=0
   if [ -n "$clang" ] && "$clang" -g -O1 -Wno-ignored-attributes -fsanitize=fuzzer,address,undefined \
-      -fno-sanitize-recover=undefined "${include[@]}" "${sources[@]}" -o "$work/position" 2>"$work/compile"; then
-    mkdir "$work/corpus"
-    "$work/position" -seed="$((seed % 4294967295 + 1))" -max_total_time="$core" -max_len=300 -print_final_stats=1 \
-      -artifact_prefix="$work/" "$work/corpus" corpus >"$work/out" 2>&1 || status=$?
+      -fno-sanitize-recover=undefined "${include[@]}" "$@" -o "$work/$name" 2>"$work/compile"; then
+    mkdir "$work/found-$name"
+    "$work/$name" -seed="$((seed % 4294967295 + 1))" -max_total_time="$core" -max_len=300 -print_final_stats=1 \
+      -artifact_prefix="$work/" "$work/found-$name" "$corpus" >"$work/out" 2>&1 || status=$?
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/out")
     what="libFuzzer with sanitizers, ${runs:-?} inputs"
   else
     gcc -g -O1 -DSTANDALONE -fsanitize=address,undefined -fno-sanitize-recover=undefined "${include[@]}" \
-      "${sources[@]}" -o "$work/position" 2>"$work/compile" ||
-      ${CC:-cc} -g -O1 -DSTANDALONE "${include[@]}" "${sources[@]}" -o "$work/position"
-    "$work/position" $((core * 100000)) "$seed" corpus/* >"$work/out" 2>&1 || status=$?
+      "$@" -o "$work/$name" 2>"$work/compile" ||
+      ${CC:-cc} -g -O1 -DSTANDALONE "${include[@]}" "$@" -o "$work/$name"
+    "$work/$name" $((core * 100000)) "$seed" "$corpus"/* >"$work/out" 2>&1 || status=$?
     what="made up, $((core * 100000)) inputs"
   fi
   if [ "$status" != 0 ]; then
@@ -99,7 +100,13 @@ if wanted position; then
       if [ -f "$file" ]; then cp "$file" failures/; printf 'fuzz: kept in %s\n' "$PWD/failures/${file##*/}"; fi
     done
   fi
-  verdict $((status == 0)) "position: $what"
+  verdict $((status == 0)) "$name: $what"
+}
+if wanted position; then
+  run_core position corpus position.c ../../src/cdc_position.c
+fi
+if wanted source; then
+  run_core source corpus_source source.c ../../src/cdc_source_text.c ../../src/cdc_position.c
 fi
 
 if wanted values; then
