@@ -28,7 +28,8 @@ import org.postgresql.PGConnection;
  *
  * <p>Arguments: a properties file, then the names of the engines to run. A
  * line "engine.NAME.KEY" holds for that engine alone and beats "KEY". Lines
- * "landing.*" say where to: url, user, password, schema. Each engine has one
+ * "landing.*" say where to: url, user, password, schema, and how long to pause
+ * after a batch (pause.ms). Each engine has one
  * landing table per form, SCHEMA.NAME_FORM (id, topic, key, value):
  *
  * <ul>
@@ -47,6 +48,7 @@ public class Capture {
   private final Properties properties;
   private final Connection landing;
   private final Map<String, Form> forms = new HashMap<>();
+  private final long pause;
   private long landed;
 
   /** One shape of the records: a transform, maybe, and a pair of converters. */
@@ -121,6 +123,7 @@ public class Capture {
     landing = DriverManager.getConnection(properties.getProperty("landing.url"),
         properties.getProperty("landing.user"), properties.getProperty("landing.password"));
     landing.setAutoCommit(false);
+    pause = Long.parseLong(properties.getProperty("landing.pause.ms", "0"));
     String schema = properties.getProperty("landing.schema");
     for (String form : properties.getProperty("forms").split(",")) {
       forms.put(form, new Form(form, schema + "." + name + "_" + form, properties));
@@ -141,6 +144,7 @@ public class Capture {
         }
       }
       landing.commit();
+      Thread.sleep(pause);
     } catch (Exception e) {
       throw new RuntimeException("landing failed", e);
     }

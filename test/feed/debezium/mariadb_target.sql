@@ -2,7 +2,7 @@
 CREATE SCHEMA IF NOT EXISTS shop;
 CREATE TABLE shop.item (
   id integer, part text, name text DEFAULT 'none', n numeric(20,4), big numeric(20), f double precision, flag boolean, d date,
-  ts timestamp, ts0 timestamp, tz timestamptz, ti time, b bytea, j jsonb, e text, PRIMARY KEY (id, part));
+  ts timestamp, ts0 timestamp(0), tz timestamptz, ti time, b bytea, j jsonb, e text, PRIMARY KEY (id, part));
 CREATE TABLE shop.plain (id integer PRIMARY KEY, v text);
 INSERT INTO feed.tab VALUES ('item', '{id,part}'), ('plain', '{id}');
 CALL feed.new_landing('maria', 'env');

@@ -65,7 +65,7 @@ dbz_server feed
 cdc_allow_plugin "wal2json', 'pgoutput"   # a list
 
 . test/feed/debezium/postgres.sh
-for part in variants slots shards mariadb; do
+for part in variants slots restart shards mariadb; do
   [ ! -f test/feed/debezium/$part.sh ] || . test/feed/debezium/$part.sh
 done
 
