@@ -184,6 +184,10 @@ decimal_text(const char *bytes, int len, int scale)
 	int			n = strlen(digits);
 	StringInfoData s;
 
+	if (scale < PG_INT16_MIN || scale > PG_INT16_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("scale %d of a decimal is out of range", scale)));
 	initStringInfo(&s);
 	if (negative)
 		appendStringInfoChar(&s, '-');
@@ -235,7 +239,7 @@ variable_scale(const CdcDecoder *d, const JsonbValue *value)
 
 	if (!cdc_json_get(value->val.binary.data, "scale", &scale) ||
 		!cdc_json_get(value->val.binary.data, "value", &unscaled) ||
-		!cdc_json_int64(&scale, &number) || number < PG_INT16_MIN || number > PG_INT16_MAX)
+		!cdc_json_int64(&scale, &number) || number < PG_INT32_MIN || number > PG_INT32_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("an object that is to be a number has no \"scale\" and \"value\"")));

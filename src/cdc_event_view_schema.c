@@ -60,7 +60,7 @@ parameter(JsonbContainer *schema, const char *name)
 	JsonbValue	value;
 
 	if (!cdc_json_get(schema, "parameters", &parameters) || !cdc_json_is_object(&parameters) ||
-		!cdc_json_get(parameters.val.binary.data, name, &value))
+		!cdc_json_get(parameters.val.binary.data, name, &value) || value.type == jbvNull)
 		return 0;
 	return (int) strtol(cdc_json_text(&value), NULL, 10);
 }

@@ -88,6 +88,7 @@ SELECT value_refused('not base64', 'd', 'n', '"12.34"', '22P02');
 SELECT value_refused('does not fit', 'd', 'n', '"D0JA"', '22003', false);
 SELECT value_refused('of unknown scale', 'd', 'free', '"MDk="', '22P02');
 SELECT value_refused('no scale and value', 'd', 'free', '{"unscaled": "MDk="}', '22P02');
+SELECT value_refused('of no possible scale', 'd', 'free', '{"scale": 40000, "value": "MDk="}', '22003');
 SELECT value_refused('base64 as a decimal text', 'd_iso', 'n', '"MDk="', '22P02', false);
 SELECT value_refused('no boolean', 'd', 'flag', '2', '22P02', false);
 SELECT value_refused('out of range', 'd', 'd', '2147483647', '22008');
@@ -110,6 +111,8 @@ SELECT value_refused('too long', 'd', 'vc', '"abcd"', '22001', false);
 SELECT value_refused('no point', 'd', 'p', '{"x": 1}', '22P02', false);
 SELECT value_refused('no number', 'd', 'f', '"much"', '22P02', false);
 SELECT event_refused('a long value is clipped', 'd', jsonb_build_object('op', 'c', 'after', jsonb_build_object('id', 1, 'u', repeat('x', 200))), '22P02', format('Column "u", value "%s...", event', repeat('x', 100)), 'd', false);
+-- schemas that say nothing, or nonsense, of a field
+SELECT event_refused('a schema of nulls', 'd', '{"schema": {"type": "struct", "fields": [null, {"field": null, "fields": 1}, {"field": "after", "fields": [7, {"field": 1, "type": null}, {"field": "n", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": null}, "items": []}]}]}, "payload": {"op": "c", "after": {"id": 1, "n": "%"}}}', '22P02', 'Column "n", value "%"', 'd', false);
 -- in the text of a payload, and in a key
 INSERT INTO landing (as_text) VALUES ('{"op": "c", "after": {"id": 1, "n": "ZA==}');
 SELECT refused('no JSON', 'SELECT id FROM d_text', '22P02', 'The payload of a raw event: {"op": "c", "after": {"id": 1, "n": "ZA==}', 'd', false);
