@@ -25,13 +25,13 @@
 #include "cdc_value.h"
 
 /* A source block, or rivet's position, while it is read. */
-typedef struct Block
+typedef struct SourceBlock
 {
 	Jsonb	   *json;
 	const char *what;			/* what messages call it */
 	const char *connector;
 	bool		snapshot;		/* a row of a snapshot, of whatever kind */
-} Block;
+} SourceBlock;
 
 /* A JSON null is as good as none. */
 static bool
@@ -46,14 +46,14 @@ is_json_null(Jsonb *json)
 /* ---------- fields ---------- */
 
 static bool
-find_field(const Block *block, const char *field, JsonbValue *v)
+find_field(const SourceBlock *block, const char *field, JsonbValue *v)
 {
 	return getKeyJsonValueFromContainer(&block->json->root, field, (int) strlen(field), v) != NULL &&
 		v->type != jbvNull;
 }
 
 static bool
-has_field(const Block *block, const char *field)
+has_field(const SourceBlock *block, const char *field)
 {
 	JsonbValue	v;
 
@@ -61,7 +61,7 @@ has_field(const Block *block, const char *field)
 }
 
 pg_noreturn static void
-refuse_missing(const Block *block, const char *field)
+refuse_missing(const SourceBlock *block, const char *field)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -77,7 +77,7 @@ refuse_missing(const Block *block, const char *field)
 }
 
 pg_noreturn static void
-refuse_value(const Block *block, const char *field, const char *text)
+refuse_value(const SourceBlock *block, const char *field, const char *text)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
@@ -86,7 +86,7 @@ refuse_value(const Block *block, const char *field, const char *text)
 }
 
 pg_noreturn static void
-refuse_range(const Block *block, const char *field, const char *text)
+refuse_range(const SourceBlock *block, const char *field, const char *text)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -103,7 +103,7 @@ value_text(JsonbValue *v)
 
 /* The text of a field; false without one.  Other scalars are refused. */
 static bool
-get_text(const Block *block, const char *field, char **text)
+get_text(const SourceBlock *block, const char *field, char **text)
 {
 	JsonbValue	v;
 
@@ -121,7 +121,7 @@ get_text(const Block *block, const char *field, char **text)
 
 /* A field as a part; false without one. */
 static bool
-get_part(const Block *block, const char *field, uint64 *part)
+get_part(const SourceBlock *block, const char *field, uint64 *part)
 {
 	JsonbValue	v;
 	const char *text;
@@ -160,7 +160,7 @@ get_part(const Block *block, const char *field, uint64 *part)
  * one, and so has no position.
  */
 static bool
-need_part(const Block *block, const char *field, uint64 *part)
+need_part(const SourceBlock *block, const char *field, uint64 *part)
 {
 	if (get_part(block, field, part))
 		return true;
@@ -170,7 +170,7 @@ need_part(const Block *block, const char *field, uint64 *part)
 }
 
 static bool
-need_text(const Block *block, const char *field, char **text)
+need_text(const SourceBlock *block, const char *field, char **text)
 {
 	if (get_text(block, field, text))
 		return true;
@@ -181,7 +181,7 @@ need_text(const Block *block, const char *field, char **text)
 
 /* A part that separates changes of one place: 0 without. */
 static uint64
-ordinal(const Block *block, const char *field)
+ordinal(const SourceBlock *block, const char *field)
 {
 	uint64		part = 0;
 
@@ -194,7 +194,7 @@ ordinal(const Block *block, const char *field)
  * say so, as does a boolean; absent, "false" and false do not.
  */
 static bool
-is_snapshot(const Block *block)
+is_snapshot(const SourceBlock *block)
 {
 	static const char *const marks[] = {
 		"true", "first", "first_in_data_collection", "last_in_data_collection",
@@ -223,7 +223,7 @@ is_snapshot(const Block *block)
  * positions.
  */
 static int
-read_postgresql(const Block *block, CdcPosition *p)
+read_postgresql(const SourceBlock *block, CdcPosition *p)
 {
 	p->kind = CDC_POSITION_LSN;
 	return need_part(block, "lsn", &p->parts[0]) ? 1 : 0;
@@ -231,7 +231,7 @@ read_postgresql(const Block *block, CdcPosition *p)
 
 /* MySQL, MariaDB: event in the binlog, row in the event; never "gtid". */
 static int
-read_binlog(const Block *block, CdcPosition *p)
+read_binlog(const SourceBlock *block, CdcPosition *p)
 {
 	char	   *file;
 
@@ -250,7 +250,7 @@ read_binlog(const Block *block, CdcPosition *p)
  * A snapshot row has the commit LSN alone.
  */
 static int
-read_sqlserver(const Block *block, CdcPosition *p)
+read_sqlserver(const SourceBlock *block, CdcPosition *p)
 {
 	char	   *commit;
 	char	   *change;
@@ -266,7 +266,7 @@ read_sqlserver(const Block *block, CdcPosition *p)
 
 /* Db2: as SQL Server, with LSNs of 10 or, since 10.1, 16 bytes. */
 static int
-read_db2(const Block *block, CdcPosition *p)
+read_db2(const SourceBlock *block, CdcPosition *p)
 {
 	static const char *const fields[] = {"commit_lsn", "change_lsn"};
 
@@ -287,7 +287,7 @@ read_db2(const Block *block, CdcPosition *p)
 
 /* Informix: both LSNs are decimal numbers. */
 static int
-read_informix(const Block *block, CdcPosition *p)
+read_informix(const SourceBlock *block, CdcPosition *p)
 {
 	if (!need_part(block, "commit_lsn", &p->parts[0]))
 		return 0;
@@ -299,7 +299,7 @@ read_informix(const Block *block, CdcPosition *p)
  * that.  "commit_scn" is not the change's place, and snapshot rows lack it.
  */
 static int
-read_oracle(const Block *block, CdcPosition *p)
+read_oracle(const SourceBlock *block, CdcPosition *p)
 {
 	char	   *rs_id;
 
@@ -313,7 +313,7 @@ read_oracle(const Block *block, CdcPosition *p)
 
 /* Is the block of a Debezium that is older than this one? */
 static bool
-older_than(const Block *block, int major, int minor)
+older_than(const SourceBlock *block, int major, int minor)
 {
 	JsonbValue	v;
 	char	   *text;
@@ -333,7 +333,7 @@ older_than(const Block *block, int major, int minor)
  * clock there, the same as in "wallTime", and the logical second nowhere.
  */
 static int
-read_mongodb(const Block *block, CdcPosition *p)
+read_mongodb(const SourceBlock *block, CdcPosition *p)
 {
 	uint64		ms;
 	uint64		wall;
@@ -358,20 +358,20 @@ read_mongodb(const Block *block, CdcPosition *p)
 
 /* TiDB: the timestamp oracle's commit number; one change of a key has it. */
 static int
-read_tidb(const Block *block, CdcPosition *p)
+read_tidb(const SourceBlock *block, CdcPosition *p)
 {
 	return need_part(block, "commit_ts", &p->parts[0]) ? 1 : 0;
 }
 
-typedef struct Connector
+typedef struct SourceConnector
 {
 	const char *name;
-	int			(*read) (const Block *block, CdcPosition *p);
+	int			(*read) (const SourceBlock *block, CdcPosition *p);
 	const char *reason;			/* why there is no order, without read */
 	const char *hint;
-} Connector;
+} SourceConnector;
 
-static const Connector connectors[] = {
+static const SourceConnector connectors[] = {
 	{"postgresql", read_postgresql, NULL, NULL},
 	{"mysql", read_binlog, NULL, NULL},
 	{"mariadb", read_binlog, NULL, NULL},
@@ -396,7 +396,7 @@ static const Connector connectors[] = {
 	NULL}
 };
 
-static const Connector *
+static const SourceConnector *
 find_connector(const char *name)
 {
 	for (int i = 0; i < lengthof(connectors); i++)
@@ -413,9 +413,9 @@ PG_FUNCTION_INFO_V1(cdc_position_from_debezium);
 Datum
 cdc_position_from_debezium(PG_FUNCTION_ARGS)
 {
-	Block		block = {.json = PG_GETARG_JSONB_P(0), .what = "Debezium source block"};
+	SourceBlock		block = {.json = PG_GETARG_JSONB_P(0), .what = "Debezium source block"};
 	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
-	const Connector *connector;
+	const SourceConnector *connector;
 	char	   *name;
 	int			nparts;
 
@@ -473,7 +473,7 @@ PG_FUNCTION_INFO_V1(cdc_position_from_rivet);
 Datum
 cdc_position_from_rivet(PG_FUNCTION_ARGS)
 {
-	Block		block = {.json = PG_GETARG_JSONB_P(0), .what = "rivet position"};
+	SourceBlock		block = {.json = PG_GETARG_JSONB_P(0), .what = "rivet position"};
 	CdcPosition p = {.kind = CDC_POSITION_NUMBER};
 	char	   *text;
 	int			n = 0;

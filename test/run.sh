@@ -41,12 +41,33 @@ wanted() { [ "$only" = " " ] || [[ $only == *" $1 "* ]]; }
 passed=0
 failed=0
 since=$SECONDS
-# add SUITE PASSED FAILED: prints the suite's count and time, and adds it up.
+scripts=0
+troubles=()
+# add SUITE PASSED FAILED [FILE]: prints the suite's count and time, and adds
+# it up; what FILE says of failures is said again at the end.
 add() {
   cdc_say "$1: $2 passed, $3 failed ($((SECONDS - since)) s)"
   since=$SECONDS
   passed=$((passed + $2))
   failed=$((failed + $3))
+  if [ "$3" != 0 ]; then troubles+=("$1: $2 passed, $3 failed|${4:-}"); fi
+}
+
+# The end of a long log is what is read first: it tells what failed.
+say_troubles() {
+  local each file lines
+  for each in ${troubles[@]+"${troubles[@]}"}; do
+    file=${each##*|}
+    cdc_say "== ${each%|*}"
+    if [ -s "$file" ]; then
+      case $file in
+        *.diffs) head -n 80 "$file" ;;
+        *)
+          lines=$(grep -n -E -B 2 -A 12 '^ *(FAIL|not ok)' "$file" || tail -n 40 "$file")
+          head -n 80 <<<"$lines" ;;
+      esac
+    fi
+  done
 }
 
 # pg_regress speaks of each test as "test x ... ok" up to 15, as TAP from 16.
@@ -59,18 +80,21 @@ run_pg_regress() { # SUITE MAKE_VARIABLE...
   bad=$(grep -cE '^not ok [0-9]|^(test )?.*\.\.\. FAILED' "$out" || true)
   if [ "$status" != 0 ]; then
     if [ -s "$CDC_BUILD/regression.diffs" ]; then
-      cat "$CDC_BUILD/regression.diffs"
-    else
-      cat "$out"
+      # the next suite writes the same file
+      out=$CDC_WORK/$suite.diffs
+      cp "$CDC_BUILD/regression.diffs" "$out"
     fi
+    cat "$out"
     [ "$bad" != 0 ] || bad=1
   fi
-  add "$suite" "$ok" "$bad"
+  add "$suite" "$ok" "$bad" "$out"
 }
 
 # A suite of its own script: its last line is "SUITE: N passed, N failed".
 run_script() { # SUITE SCRIPT ARGUMENT...
-  local suite=$1 out=$CDC_WORK/$1.out status=0 ok=0 bad=0 last
+  local suite=$1 out status=0 ok=0 bad=0 last
+  scripts=$((scripts + 1))
+  out=$CDC_WORK/$1.$scripts.out   # a suite may run in two forms
   shift
   bash "$@" 2>&1 | tee "$out" | sed "/^$suite: [0-9]* passed, [0-9]* failed\$/d" || status=$?
   last=$(grep -E "^$suite: [0-9]+ passed, [0-9]+ failed\$" "$out" | tail -n 1 || true)
@@ -81,7 +105,7 @@ run_script() { # SUITE SCRIPT ARGUMENT...
   if [ "$bad" = 0 ] && { [ "$status" != 0 ] || [ -z "$last" ]; }; then
     bad=1
   fi
-  add "$suite" "$ok" "$bad"
+  add "$suite" "$ok" "$bad" "$out"
 }
 
 want_wal2json=
@@ -160,5 +184,6 @@ if cdc_crashes; then
   cdc_say "the server crashed or failed an assertion (lines above)"
   failed=$((failed + 1))
 fi
+say_troubles
 cdc_say "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -196,8 +196,10 @@ check_gtid(const char *text, int len)
 	if (sscanf(s, "%lu-%lu-%lu%n", &a, &b, &c, &end) == 3 && end == len &&
 		strspn(s, "0123456789-") == (size_t) len && strstr(s, "--") == NULL && s[0] != '-')
 		DEMAND(cdc_source_is_gtid(text, len));
-	/* and without a dash nothing is */
-	if (memchr(text, '-', len) == NULL)
+	/* without a dash nothing is, nor is a file name that begins like one */
+	if (memchr(text, '-', len) == NULL ||
+		(memchr(text, '.', len) != NULL && memchr(text, '/', len) == NULL &&
+		 memchr(text, ':', len) == NULL && memchr(text, ',', len) == NULL))
 		DEMAND(!cdc_source_is_gtid(text, len));
 }
 
@@ -268,6 +270,9 @@ check_csn(const char *text, int len)
 		DEMAND(p.nparts == 1 || p.parts[p.nparts - 1] != 0);
 		again_len = cdc_source_csn_print(&p, again);
 		DEMAND(again_len > 0 && again_len < CDC_CSN_MAX_TEXT && (int) strlen(again) == again_len);
+		DEMAND(again[0] != '0' || again[1] == '/' || again[1] == '\0');
+		for (int i = 0; i < again_len; i++)
+			DEMAND(again[i] != '/' || again[i + 1] != '0' || again[i + 2] == '/' || again[i + 2] == '\0');
 		exact = malloc(again_len);
 		memcpy(exact, again, again_len);
 		DEMAND(cdc_source_csn_parse(exact, again_len, headed, &q) == CDC_POSITION_OK);
@@ -315,7 +320,7 @@ static size_t
 make_up(char *text)
 {
 	static const char *const shapes[] = {
-		"b.d", "mysql-bin.dddddd", "dddddddddddddddddddd", "d-d-d", "d-d-ddd,d-d-d",
+		"b.d", "mysql-bin.dddddd", "dddddddddddddddddddd", "d-d-d", "d-d-ddd,d-d-d", "d-d-d.dddddd",
 		"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx:d-d", "MySQL56/xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx:dd",
 		"xxxxxxxx:xxxxxxxx:xxxx", "0xxxxxxxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxxx",
 		"xxxxxxxx:xxxxxxxx:xxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
