@@ -270,10 +270,12 @@ starts_with(const char *s, const char *prefix)
 static int
 infinity_of_text(const char *s)
 {
-	if (starts_with(s, "+292278994-08-16T23:00:00") || starts_with(s, "+294247-01-10T04:00:25.2") ||
+	if (starts_with(s, "+292278994-08-16T23:00:00") || starts_with(s, "+292278994-08-16Z") ||
+		starts_with(s, "+294247-01-10T04:00:25.2") ||
 		starts_with(s, "-5877611-06-21"))
 		return 1;
-	if (starts_with(s, "-292275055-05-16T23:00:00") || starts_with(s, "-290308-12-21T19:59:27.6") ||
+	if (starts_with(s, "-292275055-05-16T23:00:00") || starts_with(s, "+292269055-12-02Z") ||
+		starts_with(s, "-290308-12-21T19:59:27.6") ||
 		starts_with(s, "-5877611-06-22"))
 		return -1;
 	return 0;

@@ -157,7 +157,7 @@ dbz_sent_again() {
   local engine all=
   for engine in "${DBZ_ENGINES[@]}"; do
     all+="${all:+ AND }EXISTS (SELECT FROM landing.${engine}_env WHERE value->>'op' <> 'r'
-      GROUP BY key, value->>'op', value->'source'->'lsn' HAVING count(*) > 1)"
+      GROUP BY key, value->>'op', value->'source'->>'lsn', value->'source'->>'pos', value->'source'->>'row' HAVING count(*) > 1)"
   done
   echo "$all"
 }

@@ -16,7 +16,7 @@ CREATE PROCEDURE feed.new_landing(name text, form text) LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE format('CREATE TABLE landing.%I (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic text NOT NULL, key text, value %s)', name || '_' || form,
-    CASE form WHEN 'env' THEN 'jsonb' WHEN 'schema' THEN 'json' ELSE 'text' END);
+    CASE WHEN form = 'flat' THEN 'text' WHEN (name, form) = ('string', 'env') THEN 'json' ELSE 'jsonb' END);
 END $$;
 
 /*
@@ -30,10 +30,10 @@ BEGIN
   RETURN QUERY EXECUTE format($q$
     SELECT id, src->>'table', feed.key_of(%L, src->>'table', key::jsonb), value->>'op', pos,
            CASE WHEN src ? 'lsn' THEN ('0/0'::pg_lsn + pos[1])::text ELSE regexp_replace(array_to_string(pos, ':'), '(:0)+$', '') END
-    FROM landing.%I, LATERAL (SELECT value->'source') s (src),
+    FROM landing.%I, LATERAL (SELECT value::jsonb->'source') s (src),
       LATERAL (SELECT CASE WHEN src ? 'lsn' THEN ARRAY[(src->>'lsn')::numeric]
                       ELSE ARRAY[substring(src->>'file' FROM '[0-9]+$')::numeric, (src->>'pos')::numeric, coalesce((src->>'row')::numeric, 0)] END) p (pos)
-    WHERE value IS NOT NULL AND jsonb_typeof(value) = 'object'$q$, engine, engine || '_env');
+    WHERE value IS NOT NULL$q$, engine, engine || '_env');
 END $$;
 
 -- Only "dated" has keys that a connector writes in its own way.
@@ -175,7 +175,7 @@ BEGIN
                   t, pairs, attname, target, joined) ||
            format(CASE
              WHEN lossy AND atttypid IN ('time'::regtype, 'timestamp'::regtype)
-               THEN 'to_char(s.%1$I, ''YYYY-MM-DD BC HH24:MI:SS.MS'') IS DISTINCT FROM to_char(g.%1$I, ''YYYY-MM-DD BC HH24:MI:SS.MS'')'
+               THEN 'date_trunc(''milliseconds'', s.%1$I) IS DISTINCT FROM date_trunc(''milliseconds'', g.%1$I)'
              WHEN lossy AND atttypid IN ('numeric'::regtype, 'money'::regtype)
                THEN 's.%1$I::numeric::float8 IS DISTINCT FROM g.%1$I::numeric::float8'
              WHEN lossy AND atttypid = 'numeric[]'::regtype THEN 's.%1$I::float8[] IS DISTINCT FROM g.%1$I::float8[]'
