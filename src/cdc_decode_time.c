@@ -27,12 +27,15 @@
 /*
  * What Debezium makes of infinity: the numbers that the server's JDBC driver
  * has for it, as milliseconds, or taken for microseconds; for dates the two
- * days that they overflow to (the positive one is the lower).
+ * days that they overflow to (the positive one is the lower), and two others
+ * in the rows of a snapshot.
  */
 #define INFINITY_NUMBER			INT64CONST(9223372036825200000)
 #define MINUS_INFINITY_NUMBER	INT64CONST(-9223372036832400000)
 #define INFINITY_DAYS			INT64CONST(-2147472692)
 #define MINUS_INFINITY_DAYS		INT64CONST(-2147472691)
+#define SNAPSHOT_INFINITY_DAYS			INT64CONST(-622191234)
+#define SNAPSHOT_MINUS_INFINITY_DAYS	INT64CONST(-625821272)
 
 typedef enum MomentKind
 {
@@ -110,7 +113,8 @@ infinity_of(CdcMeaning meaning, int64 number)
 	switch (meaning)
 	{
 		case CDC_MEANS_DATE:
-			return (number == INFINITY_DAYS) - (number == MINUS_INFINITY_DAYS);
+			return (number == INFINITY_DAYS || number == SNAPSHOT_INFINITY_DAYS) -
+				(number == MINUS_INFINITY_DAYS || number == SNAPSHOT_MINUS_INFINITY_DAYS);
 		case CDC_MEANS_STAMP_MICROS:
 			return (number == INFINITY_NUMBER) - (number == MINUS_INFINITY_NUMBER);
 		case CDC_MEANS_STAMP_MILLIS:
