@@ -79,7 +79,7 @@ for line in sys.stdin:
     elif message in "IUD":
         name, columns = relations[r.take("I")]
         old = None
-        kind = r.char()
+        kind = kind_of_old = r.char()
         if kind in "KO":
             old, _ = r.row(columns)
             kind = r.char() if message != "D" else None
@@ -87,6 +87,9 @@ for line in sys.stdin:
             write(name, "d", lsn, old)
         else:
             values, unchanged = r.row(columns)
+            if kind_of_old == "O":   # the whole old row: it has what is unchanged
+                values.update({name: old[name] for name in unchanged})
+                unchanged = []
             write(name, "c" if message == "I" else "u", lsn, values, old, unchanged)
     elif message == "T":
         count = r.take("I")

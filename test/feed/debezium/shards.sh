@@ -17,7 +17,7 @@ shard_source() { # SHARD: the current server's database
 
 shard_source a
 main_host=$PGHOST main_port=$PGPORT
-cdc_server_start shard "wal_level = logical" "deadlock_timeout = '100ms'"
+cdc_server_start shard "port = 5432" "wal_level = logical" "deadlock_timeout = '100ms'"
 cdc_allow_plugin wal2json
 shard_source b
 export PGHOST=$main_host PGPORT=$main_port PGDATABASE=target

@@ -48,7 +48,8 @@ DECLARE
   columns text;
   olds text;
 BEGIN
-  SELECT string_agg(format('(jsonb_populate_record(NULL::shop.%I, cols)).%I', t, attname), ', ' ORDER BY attnum),
+  SELECT string_agg(CASE WHEN atttypid IN ('json'::regtype, 'jsonb'::regtype) THEN format('(cols->>%L)::%s AS %1$I', attname, atttypid::regtype)
+                    ELSE format('(jsonb_populate_record(NULL::shop.%I, cols)).%I', t, attname) END, ', ' ORDER BY attnum),
     string_agg(format('(jsonb_populate_record(NULL::shop.%I, old)).%I AS %I', t, attname, '__old_' || attname), ', ' ORDER BY attnum)
       FILTER (WHERE attname = ANY ((SELECT key_columns FROM feed.tab WHERE tab = t)::text[]))
     INTO columns, olds
@@ -59,5 +60,6 @@ END $$;
 
 INSERT INTO feed.known (engine, form, tab, col, why) VALUES
   ('wal2json', '.', 'kind', 'f8', 'wal2json writes NaN and infinity as null'),
+  ('wal2json', '.', 'kind_full', 'f8', 'wal2json writes NaN and infinity as null'),
   ('wal2json', '.', 'edge', 'n', 'wal2json writes NaN and infinity as null'),
   ('wal2json', '.', 'edge', 'n4', 'wal2json writes NaN and infinity as null');

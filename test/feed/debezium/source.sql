@@ -130,7 +130,7 @@ BEGIN
   EXECUTE format($q$
     INSERT INTO shop.%1$I
     SELECT n, s %% 2 = 0, (s * 37 %% 65536 - 32768)::smallint, s * 7919 - 1000000, 9007199254740993 + s,
-           s / 7.0::real, s / 3.0::double precision, (s * 1234567.8917)::numeric(20,4) - 500000,
+           s / 7.0::real, CASE s %% 11 WHEN 1 THEN 'NaN' WHEN 2 THEN 'Infinity' ELSE s / 3.0::double precision END, (s * 1234567.8917)::numeric(20,4) - 500000,
            (s::numeric * 10 ^ 30)::numeric(38,0), (s - 50)::numeric / 10 ^ (s %% 9), E'tab\t quote" back\\slash \'ø\' ' || s,
            'vc ' || s, 'c' || s %% 10, decode(md5(s::text), 'hex'), date '1970-01-01' + (s * 97 %% 40000 - 20000),
            time '00:00' + s * interval '12.345678 s', time '00:00' + s * interval '1.001 s',
