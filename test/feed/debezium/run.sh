@@ -18,6 +18,7 @@ cd "$(dirname "$0")/../../.."
 DBZ_POSTGRES=3.6.1.Final
 DBZ_MARIADB=3.5.0.Final   # the newest whose connector for MariaDB is served
 . test/feed/debezium/parts.sh
+. test/feed/debezium/deliver.sh
 
 long=
 usage() {

@@ -25,7 +25,7 @@ export PGHOST=$main_host PGPORT=$main_port PGDATABASE=target
 cdc_psql <<'SQL'
 SET client_min_messages = error;
 CREATE TABLE shop.shard (shard text, id integer, v text, n numeric(12,3), PRIMARY KEY (shard, id));
-CREATE TABLE feed.shard (LIKE shop.shard INCLUDING ALL) PARTITION BY LIST (shard);
+CREATE TABLE feed.shard (LIKE shop.shard INCLUDING ALL, source_position cdc_position) PARTITION BY LIST (shard);
 CREATE TABLE feed.shard_a PARTITION OF feed.shard FOR VALUES IN ('a');
 CREATE TABLE feed.shard_b PARTITION OF feed.shard FOR VALUES IN ('b');
 CREATE TABLE landing.shard_a (id bigint GENERATED ALWAYS AS IDENTITY, value jsonb);
