@@ -14,10 +14,10 @@ maria_start() {
   [ ${#want[@]} = 0 ] || cdc_install "${want[@]}"
   mkdir -p "$home"
   [ "$(id -u)" != 0 ] || chown "$(id postgres >/dev/null 2>&1 && echo postgres || echo nobody)" "$home"
-  cdc_as_server mariadb-install-db --no-defaults --datadir="$home/data" --auth-root-authentication-method=normal \
+  cdc_as_server env "TMPDIR=$home" mariadb-install-db --no-defaults --datadir="$home/data" --auth-root-authentication-method=normal \
     --skip-test-db >"$CDC_WORK/maria-install.log" 2>&1 || { tail "$CDC_WORK/maria-install.log" >&2; return 1; }
   maria_port=$(dbz_port)
-  cdc_as_server sh -c 'echo $$ >"$0/pid"; exec "$@"' "$home" "$(PATH=$PATH:/usr/sbin command -v mariadbd)" --no-defaults --datadir="$home/data" \
+  cdc_as_server env "TMPDIR=$home" sh -c 'echo $$ >"$0/pid"; exec "$@"' "$home" "$(PATH=$PATH:/usr/sbin command -v mariadbd)" --no-defaults --datadir="$home/data" \
     --socket="$home/socket" --port="$maria_port" --bind-address=127.0.0.1 --server-id=1 --log-bin=binlog \
     --binlog-format=ROW --binlog-row-image=FULL --max-binlog-size=128K --character-set-server=utf8mb4 \
     --default-time-zone=+00:00 --innodb-flush-log-at-trx-commit=0 --secure-file-priv="$home" \
@@ -63,13 +63,18 @@ maria_statements() {
     }'
 }
 
-# maria_write SECONDS-like COUNT: two clients.
-maria_write() {
-  local client pids=()
-  for client in 1 2; do
-    maria_statements $((FEED_SEED * 100 + client + ${2:-0})) "$1" | maria --force shop >>"$CDC_WORK/maria-clients.log" 2>&1 & pids+=($!)
+# Two clients, for as long as CDC_WORK/go is there.
+maria_clients() {
+  local client pids=() seed=$((FEED_SEED * 1000))
+  while [ -e "$CDC_WORK/go" ]; do
+    pids=()
+    for client in 1 2; do
+      seed=$((seed + 1))
+      maria_statements "$seed" 15 | maria --force shop >>"$CDC_WORK/maria-clients.log" 2>&1 & pids+=($!)
+    done
+    wait "${pids[@]}" || true   # a deadlock's loser, --force goes on
+    sleep 0.2
   done
-  wait "${pids[@]}"
 }
 
 maria_capture() {
@@ -81,20 +86,24 @@ maria_capture() {
   printf '%s\n' "database.hostname=127.0.0.1" "database.port=$maria_port" "database.user=debezium" \
     "database.password=$DBZ_PASSWORD" "schema.history.internal.file.filename=$CDC_WORK/maria.history" >>"$CDC_WORK/capture.properties"
   : >"$CDC_WORK/capture.log"
+  touch "$CDC_WORK/go"
+  maria_clients & local busy=$!
   dbz_start
-  maria_write 100
   dbz_wait 90 "MariaDB's stream" "$(dbz_every "value->>'op' IN ('c', 'u', 'd')")"
-  sleep 11   # an offset beyond the snapshot is noted at the next batch
-  maria_write 100 10
-  for ((i = 0; i < (long ? 6 : 2); i++)); do
-    maria_write $((long ? 600 : 150)) $((20 + i * 10)) &
-    local writer=$!
+  # an offset that speaks of the snapshot begins with another one
+  for ((i = 0; i < 300; i++)); do
+    if [ -s "$CDC_WORK/maria.offset" ] && ! grep -a -q '"snapshot' "$CDC_WORK/maria.offset"; then break; fi
+    sleep 0.2
+  done
+  for ((i = 0; i < (long ? 8 : 2); i++)); do
+    sleep "$pause"
     dbz_wait_landed
     dbz_kill
-    wait "$writer"
   done
+  dbz_wait_landed
+  rm "$CDC_WORK/go"
+  wait "$busy"
   maria shop -e "TRUNCATE TABLE plain; INSERT INTO plain SELECT seq, 'again' FROM seq_300_to_500"
-  maria_write 50 1000
   maria shop -e "INSERT INTO plain VALUES (0, 'mark')"
   maria shop -e "SELECT id, part, name, n, big, f, flag, d, ts, ts0, CONCAT(tz, '+00'), ti, CONCAT('\\\\x', HEX(b)), j, e FROM item INTO OUTFILE '$CDC_WORK/maria/item' CHARACTER SET utf8mb4"
   maria shop -e "SELECT * FROM plain INTO OUTFILE '$CDC_WORK/maria/plain' CHARACTER SET utf8mb4"

@@ -1,5 +1,4 @@
 -- The MariaDB feed's tables on the target's side, in the place of shop's.
-CREATE SCHEMA IF NOT EXISTS shop;
 CREATE TABLE shop.item (
   id integer, part text, name text DEFAULT 'none', n numeric(20,4), big numeric(20), f double precision, flag boolean, d date,
   ts timestamp, ts0 timestamp(0), tz timestamptz, ti time, b bytea, j jsonb, e text, PRIMARY KEY (id, part));

@@ -118,6 +118,14 @@ dbz_end() {
   DBZ_PID=
 }
 
+# The crash, and the next start; counted in kills.
+dbz_kill() {
+  dbz_end -9
+  kills=$((kills + 1))
+  sleep 0.3
+  dbz_start
+}
+
 # dbz_wait SECONDS WHAT SQL [PGDATABASE]: until SQL says t.
 dbz_wait() {
   local until=$((SECONDS + $1)) what=$2 sql=$3 engine

@@ -17,12 +17,6 @@ cdc_psql -d source -c "CALL shop.fill()"
 
 # Clients first, so that transactions are open across the connectors' snapshot.
 kills=0
-dbz_kill() {
-  dbz_end -9
-  kills=$((kills + 1))
-  sleep 0.3
-  dbz_start
-}
 dbz_configure_postgres precise string double
 touch "$CDC_WORK/go"
 dbz_clients & busy=$!
