@@ -24,6 +24,7 @@
 /* What a schema says of the fields of one image, and the bytes that say it. */
 typedef struct SchemaCache
 {
+	MemoryContext context;		/* of all of it */
 	char	   *image;
 	int			len;
 	int			n;
@@ -36,7 +37,6 @@ typedef struct RawCache
 	struct RawCache *next;
 	MemoryContext owner;		/* the query's: dies with it */
 	MemoryContext context;		/* the event's */
-	MemoryContext schema_context;
 	MemoryContextCallback callback;
 	CdcFormat	format;
 	Oid			type;
@@ -206,12 +206,12 @@ read_schema(RawCache *cache, int which, JsonbContainer *schema, const char *name
 	if (known->len != fields.val.binary.len || known->image == NULL ||
 		memcmp(known->image, fields.val.binary.data, known->len) != 0)
 	{
-		/* rare: the memory of schemas that are gone goes with the query */
-		old = MemoryContextSwitchTo(cache->schema_context);
+		known->image = NULL;
+		MemoryContextReset(known->context);
+		old = MemoryContextSwitchTo(known->context);
 		known->len = fields.val.binary.len;
-		known->image = palloc(known->len);
-		memcpy(known->image, fields.val.binary.data, known->len);
 		known->fields = cdc_schema_fields(fields.val.binary.data, &known->n);
+		known->image = memcpy(palloc(known->len), fields.val.binary.data, known->len);
 		MemoryContextSwitchTo(old);
 	}
 	row->fields = known->fields;
@@ -457,8 +457,9 @@ find_cache(MemoryContext owner)
 	cache = MemoryContextAllocZero(owner, sizeof(RawCache));
 	cache->owner = owner;
 	cache->context = AllocSetContextCreate(owner, "cdc raw event", ALLOCSET_DEFAULT_SIZES);
-	cache->schema_context = AllocSetContextCreate(owner, "cdc event schema",
-												  ALLOCSET_SMALL_SIZES);
+	for (int i = 0; i < lengthof(cache->schemas); i++)
+		cache->schemas[i].context = AllocSetContextCreate(owner, "cdc event schema",
+														  ALLOCSET_SMALL_SIZES);
 	cache->callback.func = forget_cache;
 	cache->callback.arg = cache;
 	MemoryContextRegisterResetCallback(owner, &cache->callback);

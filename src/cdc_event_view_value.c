@@ -86,7 +86,7 @@ cdc_event_view_op(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(raw->op));
 }
 
-/* Is the event one of the table whose name's parts, the last one first to match, are given? */
+/* (payload, modes, parts of a table's name): is the event one of that table? */
 PG_FUNCTION_INFO_V1(cdc_event_view_is_of);
 Datum
 cdc_event_view_is_of(PG_FUNCTION_ARGS)

@@ -8,6 +8,7 @@ SET client_min_messages = warning;
 \i :testdir/include/apply_helpers.sql
 \i :testdir/include/event_view.sql
 \set ECHO all
+SET datestyle = 'ISO, MDY';
 \pset format unaligned
 \pset tuples_only on
 CREATE TABLE target (id int PRIMARY KEY, v text, n numeric(8, 2));
