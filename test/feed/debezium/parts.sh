@@ -15,7 +15,7 @@ dbz_jars() { # CONNECTOR VERSION
 # Says why the suite cannot run as things are, if it cannot.
 dbz_missing() {
   local tool jars
-  for tool in java javac; do
+  for tool in java javac python3; do
     command -v $tool >/dev/null 2>&1 || { echo "$tool is not there"; return; }
   done
   jars=$(dbz_jars postgres "$DBZ_POSTGRES")

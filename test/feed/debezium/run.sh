@@ -24,7 +24,8 @@ long=
 usage() {
   cat <<'USAGE'
 usage: test/feed/debezium/run.sh [--long] [--seed N] [--ready] [--help]
-  --long   a longer load, every engine with every form and delivery
+  --long   a longer load, every engine with every form and delivery, a snapshot
+           that breaks off, and MariaDB
   --ready  only says why a run would have to fetch or install something
            first; says nothing when all is there
 The connectors' jars are kept below CDC_CACHE (~/.cache/cdc_precedence).
@@ -40,8 +41,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-DBZ_RATE=40 pause=3
-[ -z "$long" ] || { DBZ_RATE=200 pause=12; }
+DBZ_RATE=40 pause=2
+[ -z "$long" ] || { DBZ_RATE=200 pause=8; }
 
 passed=0
 failed=0
@@ -66,8 +67,8 @@ dbz_server feed
 cdc_allow_plugin "wal2json', 'pgoutput"   # a list
 
 . test/feed/debezium/postgres.sh
-for part in variants slots restart shards mariadb; do
-  [ ! -f test/feed/debezium/$part.sh ] || . test/feed/debezium/$part.sh
+for part in variants slots shards ${long:+restart mariadb}; do
+  . test/feed/debezium/$part.sh
 done
 
 cdc_say "what sources and connectors cannot give, and where that was seen:"

@@ -2,6 +2,7 @@
 # cdc_event_view, pgoutput with _get_binary_changes and pgoutput.py. The slots
 # were there before the first row, so there is no snapshot. Part of run.sh.
 
+command -v python3 >/dev/null 2>&1 || cdc_install python3
 cdc_psql -f "$DBZ_DIR/slots.sql"
 cdc_psql -d source -c "COPY (SELECT data FROM pg_logical_slot_get_changes('wal2json', NULL, NULL, $FEED_PLUGIN_OPTIONS)) TO STDOUT" |
   cdc_psql -c "COPY landing.wal2json_record (value) FROM STDIN"
