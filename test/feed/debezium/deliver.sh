@@ -24,6 +24,7 @@ variant() {
   esac
   # what an event does not carry converges only where batches come in log order
   case $engine-$delivery in maria-*) ;; *-in-order | *-cut | *-middle | *-replay) tabs+=,doc ;; esac
+  case $engine-$delivery in wal2json-in-order | pgoutput-in-order) tabs+=,moved ;; esac
   feed_numbered "${engine}_$form" "$(feed_delivery "$delivery")"
   : >"$log"
   : >"$log.unlike"

@@ -186,7 +186,7 @@ dbz_clients() {
 
 dbz_copy_end() {
   local tab
-  for tab in account doc doc_full kind kind_full dated odd edge; do
+  for tab in account doc doc_full kind kind_full dated odd edge moved; do
     cdc_psql -d source -c "COPY shop.$tab TO STDOUT" | cdc_psql -d target -c "COPY shop.$tab FROM STDIN"
   done
 }

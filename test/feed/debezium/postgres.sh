@@ -31,7 +31,7 @@ dbz_wait 60 "an offset beyond the snapshot" "SELECT count(*) = 3 FROM pg_replica
   SELECT max((value->'source'->>'lsn')::numeric) AS lsn FROM landing.precise_env WHERE value->>'op' = 'r') s
   WHERE slot_name IN ('precise', 'string', 'double') AND confirmed_flush_lsn > '0/0'::pg_lsn + s.lsn"
 # killed as soon as every engine has landed something that it may not have noted
-for ((i = 0; i < (long ? 8 : 3); i++)); do
+for ((i = 0; i < (long ? 8 : 2); i++)); do
   [ "$i" != 1 ] || feed_truncate
   sleep "$pause"
   dbz_wait_landed

@@ -15,12 +15,15 @@ cdc_say "wal2json gave $(cdc_value -c "SELECT count(*) FROM landing.wal2json_rec
 truth "SELECT (SELECT count(*) FROM landing.wal2json_record WHERE value->>'action' IN ('I', 'U', 'D', 'T')) = (SELECT count(*) FROM landing.pgoutput_record)" \
   "wal2json and pgoutput give the same number of changes"
 
-for engine in wal2json pgoutput; do
-  deliveries="in-order shuffled-twice"
-  [ -z "$long" ] || deliveries="in-order shuffled shuffled-twice cut middle replay"
-  for form in record commit; do
-    for delivery in $deliveries; do
-      variant "$engine" "$form" "$delivery"
-    done
-  done
-done
+if [ -n "$long" ]; then
+  plan=$(for each in "wal2json record" "wal2json commit" "pgoutput record" "pgoutput commit"; do
+    for delivery in in-order shuffled shuffled-twice cut middle replay; do echo "$each $delivery"; done; done)
+else
+  plan="wal2json record in-order
+wal2json commit shuffled-twice
+pgoutput record shuffled-twice
+pgoutput commit in-order"
+fi
+while read -r each; do
+  variant $each
+done <<<"$plan"

@@ -3,6 +3,7 @@
 --   doc        four kinds of large values that most updates leave alone, the
 --              default replica identity: events carry a placeholder for them
 --   doc_full   the same, REPLICA IDENTITY FULL: the connector knows the values
+--   moved      one row whose key changes while its large value does not
 --   kind       a column per type, the default replica identity
 --   kind_full  the same, REPLICA IDENTITY FULL
 --   dated      a key of a date, a uuid and a timestamp
@@ -35,6 +36,9 @@ ALTER TABLE shop.doc ALTER body SET STORAGE EXTERNAL, ALTER raw SET STORAGE EXTE
   ALTER attrs SET STORAGE EXTERNAL, ALTER parts SET STORAGE EXTERNAL;
 CREATE TABLE shop.doc_full (LIKE shop.doc INCLUDING ALL);
 ALTER TABLE shop.doc_full REPLICA IDENTITY FULL;
+
+CREATE TABLE shop.moved (id integer PRIMARY KEY, body text, n integer);
+ALTER TABLE shop.moved ALTER body SET STORAGE EXTERNAL;
 
 CREATE TYPE shop.mood AS ENUM ('sad', 'ok', 'it''s "fine", really');
 
@@ -184,7 +188,7 @@ EXCEPTION WHEN unique_violation THEN
 END $$;
 
 -- A "doc" that moves writes its large values anew: the connector's create of
--- the new key would lack them (stranger.sh shows that).
+-- the new key would lack them, as "moved" shows.
 CREATE FUNCTION shop.move_doc(tab text, a bigint, new_a bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -267,6 +271,10 @@ BEGIN
   DELETE FROM shop.kind_full WHERE id > 60;
   UPDATE shop.kind_full SET id = id + 1000 WHERE id BETWEEN 11 AND 15;
   UPDATE shop.account SET note = NULL WHERE no % 2 = 0;
+  COMMIT;
+  INSERT INTO shop.moved VALUES (1, repeat(shop.body(1), 2), 1);
+  COMMIT;
+  UPDATE shop.moved SET id = 2, n = 2;
   COMMIT;
   INSERT INTO shop.account VALUES ('mark', 0, 'the end');
 END $$;

@@ -9,7 +9,8 @@ CREATE SCHEMA feed;
 
 CREATE TABLE feed.tab (tab text PRIMARY KEY, key_columns text[]);
 INSERT INTO feed.tab VALUES ('account', '{branch,no}'), ('doc', '{id}'), ('doc_full', '{id}'), ('kind', '{id}'),
-  ('kind_full', '{id}'), ('dated', '{day,u,ts}'), ('odd', '{id}'), ('edge', '{id}');
+  ('kind_full', '{id}'), ('dated', '{day,u,ts}'), ('odd', '{id}'), ('edge', '{id}'),
+  ('moved', '{id}');
 
 -- The payload's type differs by form, since loaders' do.
 CREATE PROCEDURE feed.new_landing(name text, form text) LANGUAGE plpgsql AS $$
