@@ -22,7 +22,7 @@ cdc_allow_plugin wal2json
 shard_source b
 export PGHOST=$main_host PGPORT=$main_port PGDATABASE=target
 
-cdc_psql <<'SQL'
+cdc_psql >/dev/null <<'SQL'
 SET client_min_messages = error;
 CREATE TABLE shop.shard (shard text, id integer, v text, n numeric(12,3), PRIMARY KEY (shard, id));
 CREATE TABLE feed.shard (LIKE shop.shard INCLUDING ALL, source_position cdc_position) PARTITION BY LIST (shard);
