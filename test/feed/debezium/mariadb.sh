@@ -4,7 +4,13 @@
 # distribution's MariaDB on a socket and a port of the loopback. Part of run.sh.
 
 maria_pid=
-maria_cleanup() { [ -z "$maria_pid" ] || kill -9 "$maria_pid" 2>/dev/null || true; }
+# keeps the exit status for cdc_cleanup
+maria_cleanup() {
+  local status=$?
+  set +e
+  [ -z "$maria_pid" ] || kill -9 "$maria_pid" 2>/dev/null
+  return "$status"
+}
 trap 'maria_cleanup; cdc_cleanup' EXIT
 
 maria_start() {
