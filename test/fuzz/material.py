@@ -88,7 +88,7 @@ EVIL_JSON = ['null', '[]', '1', '"x"', '{}', '{"x": "delete"}', '{"X": "nope"}',
 ENUMS = {'null_op': ['auto', 'read', 'ignore', 'error'], 'on_unavailable': ['error', 'null'],
          'snapshot_position': ['none', 'event'], 'on_tie': ['error', 'upsert'],
          'on_same_position': ['warn', 'keep', 'rewrite', 'error'],
-         'on_schema_change': ['warn', 'ignore', 'fail', 'append_new_columns'], 'consume': ['keep', 'delete']}
+         'on_schema_change': ['warn', 'ignore', 'fail', 'append_new_columns'], 'consume': ['keep', 'delete', 'truncate']}
 
 HELPERS = '''
 DO $$BEGIN CREATE COLLATION IF NOT EXISTS nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
