@@ -212,7 +212,7 @@ open_relations(CdcApply *apply)
 	if (open_staging(apply, named))
 		return true;
 	cdc_target_unlock(relid, ExclusiveLock);
-	relation_close(apply->target_rel, NoLock);
+	relation_close(apply->target_rel, RowExclusiveLock);
 	return false;
 }
 

@@ -337,7 +337,7 @@ check_staging_columns(CdcAttach *a)
 		check_staging_column(a, "delete flag", a->rule.delete_flag_column);
 	if (!missing[CDC_ARG_UNCHANGED_COLUMN])
 		check_staging_column(a, "unchanged", a->rule.unchanged_column);
-	if (!missing[CDC_ARG_CONSUME] || !missing[CDC_ARG_BOOKMARK_COLUMN])
+	if (!missing[CDC_ARG_STAGING] || !missing[CDC_ARG_CONSUME] || !missing[CDC_ARG_BOOKMARK_COLUMN])
 		cdc_consume_check_rule(a->staging, &a->rule);
 	if (!missing[CDC_ARG_OLD_KEY_COLUMNS])
 		foreach(lc, a->rule.old_key_columns)

@@ -191,15 +191,22 @@ cdc_consume_lock(Oid relid, bool nowait)
 
 /* What TRUNCATE would refuse at the end is refused before anything is done. */
 static void
-check_truncate(Relation staging)
+check_truncate(Relation staging, Oid target)
 {
+	List	   *relids = find_all_inheritors(RelationGetRelid(staging), NoLock, NULL);
 	List	   *family = NIL;
 	ListCell   *lc;
+
+	if (list_member_oid(relids, target))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the target is a part of staging \"%s\"", cdc_relation_name(staging)),
+				 errdetail("It would be truncated, too.")));
 
 	cdc_refuse_hidden_rows(staging, InvalidOid, "truncate");
 	cdc_refuse_foreign_rows(staging, "truncate");
 	CheckTableNotInUse(staging, "TRUNCATE");
-	foreach(lc, find_all_inheritors(RelationGetRelid(staging), NoLock, NULL))
+	foreach(lc, relids)
 	{
 		Relation	rel = try_relation_open(lfirst_oid(lc), NoLock);
 
@@ -221,7 +228,7 @@ cdc_consume_check(Relation staging, const CdcRule *rule)
 	if (rule->consume == CDC_CONSUME_DELETE)
 		check_delete(staging);
 	else if (rule->consume == CDC_CONSUME_TRUNCATE)
-		check_truncate(staging);
+		check_truncate(staging, rule->target);
 }
 
 /* The same as far as it can be said of a rule that is recorded only. */

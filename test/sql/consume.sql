@@ -167,6 +167,12 @@ CREATE SERVER consume_server FOREIGN DATA WRAPPER consume_fdw;
 CREATE FOREIGN TABLE far () INHERITS (parent) SERVER consume_server;
 SELECT error_of($$SELECT cdc_apply('t2', 'parent', consume => 'truncate')$$);
 DROP FOREIGN TABLE far;
+CREATE TABLE t3 (id int PRIMARY KEY, deleted boolean, CHECK (id > 0)) INHERITS (parent);
+SELECT error_of($$SELECT cdc_apply('t3', 'parent', consume => 'truncate', default_op => 'c')$$);
+DROP TABLE t3;
+-- staging named anew must fit the recorded consume
+CREATE VIEW parent_view AS SELECT * FROM parent;
+SELECT error_of($$SELECT cdc_attach('t2', 'parent_view')$$);
 
 --
 -- A bookmark
@@ -284,6 +290,9 @@ SET search_path = consume, public;
 SELECT as_loaded('b');
 SELECT cdc_detach('b');
 SELECT expect('forgotten', count(*)::text, '0') FROM cdc_bookmark;
+
+-- no dump holds a bookmark
+SELECT expect('not dumped', (extconfig @> ARRAY['cdc_target_state'::regclass::oid])::text || (extconfig @> ARRAY['cdc_bookmark'::regclass::oid]), 'truefalse') FROM pg_extension WHERE extname = 'cdc_precedence';
 
 -- several targets of one log, each with its own bookmark
 CREATE TABLE b2 (LIKE b INCLUDING ALL);
