@@ -200,7 +200,12 @@ CREATE VIEW cdc_targets WITH (security_barrier) AS
          r.old_key_columns, r.unchanged_column, r.except_columns, r.op_map, r.null_op,
          r.unavailable_value, r.on_unavailable, r.ignore_nulls, r.snapshot_position, r.on_tie,
          r.on_same_position, r.on_schema_change, r.column_positions, r.consume,
-         r.bookmark_column
+         r.bookmark_column,
+         (SELECT b.read_below
+          FROM cdc_bookmark b
+          JOIN pg_catalog.pg_class c ON c.oid = b.staging
+          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+          WHERE b.target = r.target AND n.nspname = r.staging_schema AND c.relname = r.staging_name) AS read_below
   FROM cdc_target_rule r
   LEFT JOIN cdc_target_state s ON s.target = r.target
   WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = r.target)

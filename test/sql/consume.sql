@@ -117,7 +117,7 @@ GRANT SELECT, INSERT ON journal TO regress_consume_user;
 SET ROLE regress_consume_user;
 BEGIN;
 SELECT error_of($$SELECT cdc_apply('t', 's', consume => 'truncate')$$);
-SELECT expect('not locked', count(*)::text, '0') FROM pg_locks WHERE relation = 's'::regclass AND mode = 'AccessExclusiveLock';
+SELECT expect('not locked', count(*)::text, '0') FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 's'::regclass AND mode = 'AccessExclusiveLock';
 ROLLBACK;
 RESET ROLE;
 GRANT TRUNCATE ON s TO regress_consume_user;
@@ -203,7 +203,7 @@ SELECT bookmarks() AS before \gset
 BEGIN;
 SELECT applied('b', 'log', 'consume => ''bookmark''');
 SELECT expect('no transaction id', pg_current_xact_id_if_assigned()::text, NULL);
-SELECT expect('no lock that stops a loader', string_agg(DISTINCT mode, ' '), 'AccessShareLock') FROM pg_locks WHERE relation = 'log'::regclass;
+SELECT expect('no lock that stops a loader', string_agg(DISTINCT mode, ' '), 'AccessShareLock') FROM pg_locks WHERE relation = 'log'::regclass AND pid = pg_backend_pid();
 COMMIT;
 SELECT expect('the bookmark stays where it is', bookmarks(), :'before');
 -- new rows, late positions, deletes
@@ -284,6 +284,8 @@ INSERT INTO log (op, id, v, source_position) VALUES ('u', 13, 'attached', '0/40'
 INSERT INTO journal VALUES ('b', 'u', 13, 'attached', '0/40');
 CALL settle();
 SELECT expect('the recorded filter is another', (SELECT (events = (SELECT count(*) FROM log) AND updated = 1)::text FROM cdc_apply('b')), 'true');
+SELECT expect('and seen', read_below::text, (SELECT read_below::text FROM cdc_bookmark WHERE target = 'b'::regclass AND staging = 'log'::regclass)) FROM cdc_targets WHERE target = 'b'::regclass;
+SELECT expect('all of it is below', count(*)::text, '0') FROM log, cdc_targets WHERE target = 'b'::regclass AND loaded_xid >= read_below;
 SET search_path = public, pg_temp;
 SELECT consume.expect('and the same under any search_path', (SELECT events::text FROM cdc_apply('consume.b')), '0');
 SET search_path = consume, public;
