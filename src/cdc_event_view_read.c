@@ -339,7 +339,7 @@ read_wal2json(RawCache *cache)
 				 errhint("Set the option format-version to 2.")));
 	if (raw->op == NULL)
 		refuse_shape(raw, "It has no \"action\".");
-	if (strchr("IUD", raw->op[0]) == NULL || raw->op[1] != '\0')
+	if (raw->op[0] == '\0' || strchr("IUD", raw->op[0]) == NULL || raw->op[1] != '\0')
 		return;
 	remove = cdc_raw_is_delete(raw);
 	if (!read_items(raw, remove ? "identity" : "columns", &raw->row))

@@ -18,6 +18,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
+#include "utils/syscache.h"
 
 #include "cdc_apply.h"
 #include "cdc_decode.h"
@@ -153,6 +154,18 @@ cdc_event_view_position(PG_FUNCTION_ARGS)
 
 /* ---------- the value of a column ---------- */
 
+/* Views never do so, but everybody may call what they call. */
+static void
+check_arguments(FunctionCallInfo fcinfo, int last)
+{
+	for (int i = 1; i <= last; i++)
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("an argument of an event view's column is NULL"),
+					 errdetail("%s() writes these calls.", "cdc_event_view")));
+}
+
 static ValueCall *
 value_call(FunctionCallInfo fcinfo)
 {
@@ -165,12 +178,7 @@ value_call(FunctionCallInfo fcinfo)
 		return call;
 	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	call = palloc0(sizeof(ValueCall));
-	for (int i = 1; i <= 4; i++)
-		if (PG_ARGISNULL(i))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("an argument of an event view's column is NULL"),
-					 errdetail("%s() writes these calls.", "cdc_event_view")));
+	check_arguments(fcinfo, 4);
 	cdc_modes_parse(text_arg(fcinfo, 1), &call->modes);
 	role = text_arg(fcinfo, 2);
 	call->key = strcmp(role, "key") == 0;
@@ -311,6 +319,7 @@ unchanged_call(FunctionCallInfo fcinfo)
 		return call;
 	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	call = palloc0(sizeof(UnchangedCall));
+	check_arguments(fcinfo, 3);
 	cdc_modes_parse(text_arg(fcinfo, 1), &call->modes);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P_COPY(2), TEXTOID, -1, false, TYPALIGN_INT, &names, NULL,
 					  &call->n);
@@ -323,6 +332,10 @@ unchanged_call(FunctionCallInfo fcinfo)
 	for (int i = 0; i < call->n; i++)
 	{
 		call->names[i] = TextDatumGetCString(names[i]);
+		if (!SearchSysCacheExists1(TYPEOID, types[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("type with OID %u does not exist", DatumGetObjectId(types[i]))));
 		cdc_decoder_init(&call->decoders[i], &call->modes, DatumGetObjectId(types[i]), -1,
 						 fcinfo->flinfo->fn_mcxt);
 	}
