@@ -150,6 +150,20 @@ flag_is_set(CdcReader *r, Datum value)
 }
 
 /*
+ * May a row without an op be a Kafka record without a value?  Not where such a
+ * row was said to be a snapshot row, which needs no position, or a delete,
+ * which must not get lost.
+ */
+static bool
+may_be_null_record(const CdcReader *r)
+{
+	if (r->rule->default_op != NULL)
+		return r->default_op.class == CDC_UPSERT;
+	return r->query.op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
+		r->rule->null_op == CDC_NULL_OP_IGNORE;
+}
+
+/*
  * What is this row?  CDC_IGNORE for rows that are no event (counted by the
  * caller), CDC_UNKNOWN where the fault has been noted.
  */
@@ -166,10 +180,7 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 		op.second = op.frame = false;
 		return op;
 	}
-	if (op_null && !placed && r->rule->default_op == NULL &&
-		(r->query.op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
-		 r->rule->null_op == CDC_NULL_OP_IGNORE) &&
-		is_empty(r, slot))
+	if (op_null && !placed && may_be_null_record(r) && is_empty(r, slot))
 	{
 		/* a Kafka record without a value, which follows a delete */
 		r->null_records++;
