@@ -458,6 +458,7 @@ typedef struct CdcColumns
 	AttrNumber	op_attno;		/* 0: none */
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
+	AttrNumber	absent_attno;
 	bool		as_read;		/* a kept event is its staging row, as it stands there */
 	Node	   *position;		/* then: the parsed staging_position, or NULL */
 	int			nevent;			/* values of an event: keys, columns, old keys */
@@ -496,8 +497,20 @@ extern bool cdc_type_is_text_like(Oid type);
 extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
 extern void cdc_gaps_gather(CdcColumns *cols);
 extern bool cdc_gaps_none(const CdcColumns *cols, HeapTuple row);
-extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
-						  const Datum *values, const bool *isnull, uint8 *gaps);
+
+/* A list of columns that an event gives. */
+typedef struct CdcGapList
+{
+	Oid			type;
+	bool		isnull;
+	Datum		names;
+} CdcGapList;
+
+/* bytes of a bitmap of the applied columns */
+#define cdc_gap_bytes(cols) (((cols)->ncols + 7) / 8)
+
+extern bool cdc_gaps_find(CdcColumns *cols, const CdcGapList *unchanged, const CdcGapList *absent,
+						  bool ignore_nulls, const Datum *values, const bool *isnull, uint8 *gaps);
 
 /* ---------- ops (cdc_op.c) ---------- */
 
@@ -529,7 +542,8 @@ extern char *cdc_op_text(CdcOps *ops, Datum value);
 
 /*
  * One kept event.  After the struct stand its position, the bitmap of columns
- * it does not carry (with CDC_EVENT_GAPS) and, aligned, its tuple.
+ * it does not carry (with CDC_EVENT_GAPS; where staging tells columns that its
+ * source does not have, then a bitmap of these) and, aligned, its tuple.
  */
 typedef struct CdcEvent
 {
@@ -553,6 +567,17 @@ cdc_event_carries(const CdcEvent *ev, int col)
 {
 	return (ev->flags & CDC_EVENT_GAPS) == 0 ||
 		(cdc_event_gaps(ev)[col >> 3] & (1 << (col & 7))) == 0;
+}
+
+/*
+ * Does ev say that its source has no such column?  Then it does not carry it,
+ * and where nothing else does a new row has the column's default.
+ */
+static inline bool
+cdc_event_lacks(const CdcColumns *cols, const CdcEvent *ev, int col)
+{
+	return cols->absent_attno != 0 && (ev->flags & CDC_EVENT_GAPS) != 0 &&
+		(cdc_event_gaps(ev)[cdc_gap_bytes(cols) + (col >> 3)] & (1 << (col & 7))) != 0;
 }
 
 static inline bool
@@ -617,7 +642,8 @@ typedef struct CdcQuery
 	CdcColumns *cols;
 	int			op_at,
 				flag_at,
-				unchanged_at;
+				unchanged_at,
+				absent_at;
 	int		   *pos_at,			/* NULL: the position is worked out from the row */
 			   *key_at,
 			   *col_at,

@@ -21,6 +21,7 @@
 
 /* columns that a view adds to those of the target */
 #define UNCHANGED		"__unchanged"
+#define ABSENT			"__absent"
 #define OLD_PREFIX		"__old_"
 
 /* A function of the extension, and the payload as its first argument. */
@@ -253,15 +254,15 @@ is_key(const CdcTarget *target, AttrNumber attno)
 
 /* ---------- all of them ---------- */
 
-/* The list of columns that an event does not carry, out of those that are no key. */
+/* A list of columns, out of those that are no key, that an event does not carry. */
 static char *
-unchanged_of(const CdcEventView *v, List *names, List *types)
+list_of(const CdcEventView *v, const char *function, List *names, List *types)
 {
 	StringInfoData s;
 	ListCell   *lc;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "%s%s, ARRAY[", call_of(v, "cdc_event_view_unchanged"), modes_literal(v, true));
+	appendStringInfo(&s, "%s%s, ARRAY[", call_of(v, function), modes_literal(v, true));
 	foreach(lc, names)
 		appendStringInfo(&s, "%s%s", foreach_current_index(lc) > 0 ? ", " : "",
 						 quote_literal_cstr(lfirst(lc)));
@@ -312,7 +313,8 @@ cdc_event_columns(CdcEventView *v)
 			   psprintf("%s%s%s%s)", call_of(v, "cdc_event_view_position"), modes_literal(v, false),
 						v->commit_lsn != NULL ? ", " : "",
 						v->commit_lsn != NULL ? commit_lsn(v) : ""), cdc_position_type(), -1);
-	add_column(v, UNCHANGED, unchanged_of(v, names, types), TEXTARRAYOID, -1);
+	add_column(v, UNCHANGED, list_of(v, "cdc_event_view_unchanged", names, types), TEXTARRAYOID, -1);
+	add_column(v, ABSENT, list_of(v, "cdc_event_view_absent", names, types), TEXTARRAYOID, -1);
 }
 
 /* WHERE .., empty without source_table */

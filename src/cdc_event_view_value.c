@@ -39,7 +39,7 @@ typedef struct ValueCall
 	int			old_hint;
 } ValueCall;
 
-/* And of cdc_event_view_unchanged(). */
+/* And of cdc_event_view_unchanged() and cdc_event_view_absent(). */
 typedef struct UnchangedCall
 {
 	CdcModes	modes;
@@ -344,25 +344,58 @@ unchanged_call(FunctionCallInfo fcinfo)
 	return call;
 }
 
-/* (payload, modes, columns, their types): the columns that an upsert does not carry */
-PG_FUNCTION_INFO_V1(cdc_event_view_unchanged);
-Datum
-cdc_event_view_unchanged(PG_FUNCTION_ARGS)
+/*
+ * An insert, or a row of a snapshot, carries every column that its source has.
+ * One that is not in it is none of the source's; in an update it may be one
+ * that was left as it was.
+ */
+static bool
+carries_all(const CdcRaw *raw)
+{
+	return strchr("crI", raw->op[0]) != NULL && raw->op[1] == '\0';
+}
+
+/* The columns that are not in an event; of an event that carries all: those absent, or the others. */
+static Datum
+list_columns(FunctionCallInfo fcinfo, bool absent)
 {
 	UnchangedCall *call = unchanged_call(fcinfo);
 	CdcRaw	   *raw = cdc_raw_get(fcinfo, &call->modes);
 	CdcRawValue value;
 	ArrayBuildState *list = NULL;
+	bool		all;
 
 	if (raw->kind != CDC_RAW_CHANGE || !cdc_raw_has(&raw->row) || cdc_raw_is_delete(raw))
 		PG_RETURN_NULL();
+	all = raw->op[0] != '\0' && carries_all(raw);
+	if (absent && !all)
+		PG_RETURN_NULL();
 	for (int i = 0; i < call->n; i++)
-		if (!find_in_row(raw, call->names[i], strlen(call->names[i]), &call->hints[i * 2],
-						 &call->hints[i * 2 + 1], &value) ||
-			cdc_decode_is_gap(&call->decoders[i], &value))
+	{
+		bool		found = find_in_row(raw, call->names[i], strlen(call->names[i]),
+										&call->hints[i * 2], &call->hints[i * 2 + 1], &value);
+
+		if (found ? !absent && cdc_decode_is_gap(&call->decoders[i], &value) : absent == all)
 			list = accumArrayResult(list, CStringGetTextDatum(call->names[i]), false, TEXTOID,
 									CurrentMemoryContext);
+	}
 	if (list == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(makeArrayResult(list, CurrentMemoryContext));
+}
+
+/* (payload, modes, columns, their types): the columns that an upsert does not carry */
+PG_FUNCTION_INFO_V1(cdc_event_view_unchanged);
+Datum
+cdc_event_view_unchanged(PG_FUNCTION_ARGS)
+{
+	return list_columns(fcinfo, false);
+}
+
+/* (payload, modes, columns, their types): the columns that the source does not have */
+PG_FUNCTION_INFO_V1(cdc_event_view_absent);
+Datum
+cdc_event_view_absent(PG_FUNCTION_ARGS)
+{
+	return list_columns(fcinfo, true);
 }

@@ -61,3 +61,101 @@ SELECT refused('a day before all', 'SELECT d FROM day_events', '22008', '-922337
 -- more digits than a number can have, refused before they are worked out
 SELECT refused('a decimal of a million bytes', format($$SELECT decoded(%L, 'precise', NULL::numeric)$$, format('{"scale": 0, "value": "%s"}', repeat('QUFB', 350000))), '22003', NULL, 'd');
 SELECT expect('the longest', length(decoded(format('{"scale": 0, "value": "%s"}', repeat('f///', 18142)), 'precise', NULL::numeric))::text, (floor((18142 * 24 - 1) * log(2)) + 1)::text);
+
+--
+-- Columns that the source does not have: a new row has their defaults, any other keeps what it has.
+-- Told by all formats, in both homes, in batches of every size, shuffled in each, with and without
+-- room in memory, and compared with the source's rows and what the target had of its own.
+--
+CREATE TABLE source (id int PRIMARY KEY, v text, body text);
+CREATE TABLE told (format text, n int, payload jsonb);
+CREATE FUNCTION tell(n int, op text, id int, v text, body text, known boolean) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO told VALUES
+		('debezium', n, envelope(op, CASE op WHEN 'd' THEN jsonb_build_object('id', id) END,
+			CASE WHEN op <> 'd' THEN jsonb_build_object('id', id, 'v', v, 'body', CASE WHEN known THEN body ELSE '__debezium_unavailable_value' END) END, n)),
+		('debezium-flat', n, jsonb_build_object('id', id, 'v', v, 'body', CASE WHEN known THEN body ELSE '__debezium_unavailable_value' END, '__op', op, '__deleted', (op = 'd')::text, '__source_lsn', n)),
+		('wal2json', n, jsonb_build_object('action', CASE op WHEN 'u' THEN 'U' WHEN 'd' THEN 'D' ELSE 'I' END, 'lsn', '0/0'::pg_lsn + n, 'schema', 'public', 'table', 'source')
+			|| CASE op WHEN 'd' THEN '{}' ELSE jsonb_build_object('columns', jsonb_build_array(jsonb_build_object('name', 'id', 'value', id), jsonb_build_object('name', 'v', 'value', v)) || CASE WHEN known THEN jsonb_build_array(jsonb_build_object('name', 'body', 'value', body)) ELSE '[]' END) END
+			|| CASE op WHEN 'd' THEN jsonb_build_object('identity', jsonb_build_array(jsonb_build_object('name', 'id', 'value', id))) ELSE '{}' END)
+$$;
+DO $$
+DECLARE
+	r source; pick int; known boolean;
+BEGIN
+	PERFORM setseed(0.31);
+	FOR n IN 1 .. 120 LOOP
+		pick := (random() * 9)::int;
+		SELECT * INTO r FROM source WHERE id = pick;
+		IF r.id IS NULL THEN
+			INSERT INTO source VALUES (pick, 'v' || n, 'b' || n);
+			PERFORM tell(n, CASE WHEN n % 5 = 0 THEN 'r' ELSE 'c' END, pick, 'v' || n, 'b' || n, true);
+		ELSIF random() < 0.25 THEN
+			DELETE FROM source WHERE id = pick;
+			PERFORM tell(n, 'd', pick, NULL, NULL, true);
+		ELSE
+			known := random() < 0.5;
+			UPDATE source SET v = 'v' || n, body = CASE WHEN known THEN 'b' || n ELSE body END WHERE id = pick RETURNING * INTO r;
+			PERFORM tell(n, 'u', pick, r.v, r.body, known);
+		END IF;
+	END LOOP;
+END $$;
+CREATE TABLE told_landing (payload jsonb);
+-- what became of it; own counts rows by what they have of their own
+CREATE FUNCTION told_to(f text, home text, batch int, spill int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	name text := 'own_' || replace(f, '-', '_') || '_' || home; own text; r record;
+BEGIN
+	EXECUTE format('DROP VIEW IF EXISTS %I_events', name);
+	PERFORM cdc_detach(to_regclass(name), true) WHERE to_regclass(name) IS NOT NULL;
+	EXECUTE format('DROP TABLE IF EXISTS %I', name);
+	EXECUTE format('CREATE TABLE %I (id int PRIMARY KEY, v text, loaded text DEFAULT ''loaded'' NOT NULL, body text, tries int DEFAULT 7)', name);
+	PERFORM cdc_event_view(name || '_events', name::regclass, 'told_landing', 'payload', f), cdc_attach(name::regclass, (name || '_events')::regclass, tombstones => home, snapshot_position => 'event');
+	PERFORM set_config('cdc_precedence.debug_fold_events', spill::text, true);
+	FOR i IN 0 .. 120 / batch LOOP
+		TRUNCATE told_landing;
+		-- the batch before comes again with it
+		INSERT INTO told_landing SELECT payload FROM told WHERE format = f AND n BETWEEN (i - 1) * batch + 1 AND (i + 1) * batch ORDER BY md5(n || f || batch);
+		PERFORM cdc_apply(name::regclass);
+		-- half way the target changes what is its own
+		IF (i + 1) * batch >= 60 AND own IS NULL THEN
+			EXECUTE format('UPDATE %I SET loaded = ''kept'', tries = NULL %s', name, CASE home WHEN 'row' THEN 'WHERE NOT deleted' ELSE '' END);
+			own := (i + 1) * batch;
+		END IF;
+	END LOOP;
+	PERFORM set_config('cdc_precedence.debug_fold_events', '0', true);
+	RETURN CASE WHEN rows_of(format('SELECT id, v, body, loaded, tries FROM %I %s', name, CASE home WHEN 'row' THEN 'WHERE NOT deleted' ELSE '' END))
+		= rows_of(format($q$SELECT s.id, s.v, s.body, CASE WHEN born > %1$s THEN 'loaded' ELSE 'kept' END, CASE WHEN born > %1$s THEN 7 END
+			FROM source s, (SELECT (payload #>> '{after,id}')::int AS id, max(n) AS born FROM told WHERE format = 'debezium' AND payload ->> 'op' IN ('c', 'r') GROUP BY 1) b WHERE b.id = s.id$q$, own))
+		THEN 'as it should be' ELSE rows_of('SELECT * FROM ' || name) END;
+END $$;
+SELECT expect(f || ' ' || h || ', batches of ' || b || ', kept events ' || s, told_to(f, h, b, s), 'as it should be')
+FROM unnest('{debezium,debezium-flat,wal2json}'::text[]) f, unnest('{row,table}'::text[]) h, (VALUES (1, 0), (7, 0), (60, 0), (60, 3), (60, 17)) x(b, s);
+-- the lists
+TRUNCATE told_landing;
+INSERT INTO told_landing VALUES (envelope('c', NULL, '{"id": 1, "v": "v", "body": "__debezium_unavailable_value"}', 900)), (envelope('u', NULL, '{"id": 2, "v": "v", "body": "__debezium_unavailable_value"}', 901)), (envelope('r', NULL, '{"id": 3}', 902)), (envelope('d', '{"id": 4}', NULL, 903));
+SELECT expect('unchanged, and not there at all', rows_of('SELECT id, __unchanged, __absent FROM own_debezium_row_events'), '(1,{body},"{loaded,tries}") (2,"{loaded,body,tries}",) (3,,"{v,loaded,body,tries}") (4,,)');
+-- what an insert leaves unsaid is still unavailable, and an update whose insert never came does not say what the source has
+CREATE TABLE lone (id int PRIMARY KEY, v text, own int DEFAULT 7);
+SELECT cdc_event_view('lone_events', 'lone', 'told_landing', 'payload', 'debezium');
+SELECT expect('attached', cdc_attach('lone', 'lone_events') IS NULL || '', 'false');
+TRUNCATE told_landing;
+INSERT INTO told_landing VALUES (envelope('u', NULL, '{"id": 1, "v": "v"}', 900));
+SELECT apply_refused('an update alone', 'lone', 'lone_events', '', '55000', '"own"', 'dh', false);
+UPDATE told_landing SET payload = envelope('c', NULL, '{"id": 1, "v": "__debezium_unavailable_value"}', 900);
+SELECT apply_refused('a placeholder in an insert', 'lone', 'lone_events', '', '55000', '"v"', 'dh', false);
+-- a revived row has the defaults again, in one batch with the delete and in another
+TRUNCATE told_landing;
+INSERT INTO told_landing VALUES (envelope('c', NULL, '{"id": 1, "v": "a"}', 900)), (envelope('d', '{"id": 1}', NULL, 901)), (envelope('c', NULL, '{"id": 2, "v": "a"}', 900));
+SELECT apply_is('one deleted', 'lone', 'lone_events', '', 'inserted=1 deleted=1 superseded=1', 'SELECT id, v, own FROM lone', '(2,a,7)');
+UPDATE lone SET own = 8;
+TRUNCATE told_landing;
+INSERT INTO told_landing VALUES (envelope('c', NULL, '{"id": 1, "v": "b"}', 910)), (envelope('d', '{"id": 2}', NULL, 911)), (envelope('c', NULL, '{"id": 2, "v": "b"}', 912)), (envelope('u', NULL, '{"id": 2, "v": "c"}', 913));
+SELECT apply_is('both revived', 'lone', 'lone_events', '', 'inserted=1 updated=1 superseded=2', 'SELECT id, v, own FROM lone', '(1,b,7) (2,c,7)');
+-- the list in a landing of one's own: jsonb, and not where the target has such a column
+CREATE TABLE by_hand (op text, id int, v text, own int, __absent jsonb, source_position cdc_position);
+INSERT INTO by_hand VALUES ('u', 3, 'x', NULL, '["own"]', '0/500');
+SELECT apply_is('by hand', 'lone', 'by_hand', '', 'inserted=1', 'SELECT id, v, own FROM lone WHERE id = 3', '(3,x,7)');
+ALTER TABLE by_hand ALTER __absent TYPE text;
+SELECT apply_refused('a list of another type', 'lone', 'by_hand', '', '42804', '__absent', 'dh', false);
+SELECT apply_is('a list that is left out', 'lone', 'by_hand', 'except_columns => ''{__absent}'', on_same_position => ''rewrite''', 'updated=1', 'SELECT id, v, own FROM lone WHERE id = 3', '(3,x,)');
+DROP SCHEMA event_view_faults CASCADE;
