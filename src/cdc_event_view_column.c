@@ -54,7 +54,11 @@ add_column(CdcEventView *v, const char *name, char *expr, Oid type, int32 typmod
 	if (strlen(name) >= NAMEDATALEN)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the name of an event view's column would be too long: \"%s\"", name)));
+				 errmsg("the name of an event view's column would be too long: \"%s\"", name),
+				 errdetail("The column has the key before a change; its name is that of the key's column behind \"%s\".",
+						   OLD_PREFIX),
+				 errhint("Give the key's column a name of at most %d bytes.",
+						 NAMEDATALEN - 1 - (int) strlen(OLD_PREFIX))));
 	foreach(lc, v->columns)
 		if (strcmp(((CdcEventColumn *) lfirst(lc))->name, name) == 0)
 			ereport(ERROR,
@@ -62,7 +66,9 @@ add_column(CdcEventView *v, const char *name, char *expr, Oid type, int32 typmod
 					 errmsg("an event view would have two columns \"%s\"", name),
 					 errdetail("One is of target \"%s\", the other says something of the event.",
 							   cdc_relation_name(v->rel)),
-					 errhint("Name the event's columns otherwise in op_name and position_name.")));
+					 strcmp(name, v->op_name) == 0 || strcmp(name, v->position_name) == 0 ?
+					 errhint("Name the event's columns otherwise in op_name and position_name.") :
+					 errhint("Give the target's column another name: this one cdc_apply knows an event's column by.")));
 	col->name = pstrdup(name);
 	col->expr = expr;
 	col->type = type;

@@ -24,6 +24,22 @@ SELECT refused('more bits than there are', $$SELECT cdc_event_view_value('{"op":
 SELECT expect('fewer types than columns', cdc_event_view_unchanged('{"op": "u", "after": {}}'::jsonb, 'debezium', '{a,b}', '{int}')::text, '{a}');
 
 --
+-- Names that an event view cannot have
+--
+CREATE TABLE reserved (id int PRIMARY KEY, __unchanged text, __absent text);
+CREATE TABLE reserved_landing (payload jsonb);
+SELECT refused('a name of the view''s own', $$SELECT cdc_event_view('v', 'reserved', 'reserved_landing', 'payload', 'debezium')$$, '42701', '__unchanged', 'dh');
+ALTER TABLE reserved DROP __unchanged;
+SELECT refused('another', $$SELECT cdc_event_view('v', 'reserved', 'reserved_landing', 'payload', 'debezium')$$, '42701', '__absent', 'dh', false);
+ALTER TABLE reserved DROP __absent;
+SELECT refused('no name for the op', $$SELECT cdc_event_view('v', 'reserved', 'reserved_landing', 'payload', 'debezium', op_name => '')$$, '22023', 'op_name');
+SELECT refused('no name for the position', $$SELECT cdc_event_view('v', 'reserved', 'reserved_landing', 'payload', 'debezium', position_name => '')$$, '22023', 'position_name', '', false);
+SELECT format('CREATE TABLE long_key (%I int PRIMARY KEY)', repeat('k', 58)) \gexec
+SELECT refused('a long key', $$SELECT cdc_event_view('v', 'long_key', 'reserved_landing', 'payload', 'debezium')$$, '22023', repeat('k', 58), 'dh');
+SELECT format('ALTER TABLE long_key RENAME %I TO %I', repeat('k', 58), repeat('k', 57)) \gexec
+SELECT expect('the longest', cdc_event_view('long_events', 'long_key', 'reserved_landing', 'payload', 'debezium')::text, 'long_events');
+
+--
 -- Schema blocks whose fields say nothing, or not what they should
 --
 CREATE TABLE plain (id int PRIMARY KEY, string text, n numeric(10, 2));
