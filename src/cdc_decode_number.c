@@ -275,6 +275,17 @@ whole_text(char *text)
 	return text;
 }
 
+/* Debezium's words for infinite numbers in the server's (NAN is both's). */
+static char *
+number_word(char *text)
+{
+	if (strcmp(text, "POSITIVE_INFINITY") == 0)
+		return "Infinity";
+	if (strcmp(text, "NEGATIVE_INFINITY") == 0)
+		return "-Infinity";
+	return text;
+}
+
 /* A number as the text that the target's type reads. */
 char *
 cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
@@ -298,7 +309,7 @@ cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
 		text = decimal_text(bytes, len, field != NULL ? field->scale : declared_scale(d));
 	}
 	else
-		text = cdc_json_text(value);
+		text = number_word(cdc_json_text(value));
 	return d->taker == CDC_TAKES_INTEGER ? whole_text(text) : text;
 }
 

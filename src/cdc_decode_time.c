@@ -27,12 +27,15 @@
 /*
  * What Debezium makes of infinity: the numbers that the server's JDBC driver
  * has for it, as milliseconds, or taken for microseconds; for dates the two
- * days that they overflow to (the positive one is the lower).
+ * days that they overflow to (the positive one is the lower), and two others
+ * in the rows of a snapshot.
  */
 #define INFINITY_NUMBER			INT64CONST(9223372036825200000)
 #define MINUS_INFINITY_NUMBER	INT64CONST(-9223372036832400000)
 #define INFINITY_DAYS			INT64CONST(-2147472692)
 #define MINUS_INFINITY_DAYS		INT64CONST(-2147472691)
+#define SNAPSHOT_INFINITY_DAYS			INT64CONST(-622191234)
+#define SNAPSHOT_MINUS_INFINITY_DAYS	INT64CONST(-625821272)
 
 typedef enum MomentKind
 {
@@ -110,7 +113,8 @@ infinity_of(CdcMeaning meaning, int64 number)
 	switch (meaning)
 	{
 		case CDC_MEANS_DATE:
-			return (number == INFINITY_DAYS) - (number == MINUS_INFINITY_DAYS);
+			return (number == INFINITY_DAYS || number == SNAPSHOT_INFINITY_DAYS) -
+				(number == MINUS_INFINITY_DAYS || number == SNAPSHOT_MINUS_INFINITY_DAYS);
 		case CDC_MEANS_STAMP_MICROS:
 			return (number == INFINITY_NUMBER) - (number == MINUS_INFINITY_NUMBER);
 		case CDC_MEANS_STAMP_MILLIS:
@@ -273,10 +277,12 @@ starts_with(const char *s, const char *prefix)
 static int
 infinity_of_text(const char *s)
 {
-	if (starts_with(s, "+292278994-08-16T23:00:00") || starts_with(s, "+294247-01-10T04:00:25.2") ||
+	if (starts_with(s, "+292278994-08-16T23:00:00") || starts_with(s, "+292278994-08-16Z") ||
+		starts_with(s, "+294247-01-10T04:00:25.2") ||
 		starts_with(s, "-5877611-06-21"))
 		return 1;
-	if (starts_with(s, "-292275055-05-16T23:00:00") || starts_with(s, "-290308-12-21T19:59:27.6") ||
+	if (starts_with(s, "-292275055-05-16T23:00:00") || starts_with(s, "+292269055-12-02Z") ||
+		starts_with(s, "-290308-12-21T19:59:27.6") ||
 		starts_with(s, "-5877611-06-22"))
 		return -1;
 	return 0;

@@ -228,7 +228,8 @@ is_note(JsonbContainer *root)
 			!has(root, "after") && !has(root, "source") &&
 			(JsonContainerSize(root) == 1 || has(root, "ts_us"))) ||
 		(has(root, "status") && has(root, "id") && has(root, "data_collections")) ||
-		(has(root, "source") && (has(root, "tableChanges") || has(root, "ddl")));
+		(has(root, "source") && (has(root, "tableChanges") || has(root, "ddl") ||
+								 has(root, "message")));
 }
 
 static void
