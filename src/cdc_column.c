@@ -272,7 +272,8 @@ find_list(CdcColumns *cols, const CdcRule *rule, const char *named, const char *
 				 errmsg("unchanged column \"%s\" is of type %s", named ? named : name,
 						format_type_be(type)),
 				 errdetail("A list of unchanged columns is text[], name[] or a jsonb array."),
-				 errhint("Cast the column in a view over staging.")));
+				 named != NULL ? errhint("Cast the column in a view over staging.") :
+				 errhint("Cast the column in a view over staging, or leave it out with except_columns.")));
 	return attno;
 }
 

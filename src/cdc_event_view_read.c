@@ -264,7 +264,7 @@ read_envelope(RawCache *cache, JsonbContainer *schema)
 	if (strcmp(raw->op, "u") == 0)
 		read_image(raw, "before", &raw->old);
 	if (!cdc_raw_has(&raw->row))
-		refuse_shape(raw, psprintf("Its op is \"%s\", but it has no \"%s\".", raw->op,
+		refuse_shape(raw, psprintf("Its op is \"%s\", but it has no \"%s\".", cdc_clip(raw->op),
 								   cdc_raw_is_delete(raw) ? "before" : "after"));
 	read_schema(cache, 0, schema, cdc_raw_is_delete(raw) ? "before" : "after", &raw->row);
 	if (cdc_raw_has(&raw->old))

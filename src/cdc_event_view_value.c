@@ -14,6 +14,7 @@
 
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -22,6 +23,9 @@
 
 #include "cdc_apply.h"
 #include "cdc_decode.h"
+
+/* Bytes that are kept of a message with a value in it. */
+#define MESSAGE_BYTES	300
 
 /* How a detail names the event, if it does. */
 #define EVENT	"The event: "
@@ -239,7 +243,12 @@ static void
 complete_error(ErrorData *error, const CdcRaw *raw, const char *column, const CdcRawValue *value)
 {
 	char	   *text = cdc_json_text(&value->json);
+	int			len = strlen(error->message);
 
+	/* a type's input function names all of a text, which may be anything */
+	if (len > MESSAGE_BYTES)
+		error->message = psprintf("%.*s...", pg_mbcliplen(error->message, len, MESSAGE_BYTES),
+								  error->message);
 	error->detail = psprintf("%s%sColumn \"%s\", value %s%s%s, event: %s.",
 							 error->detail ? error->detail : "", error->detail ? "\n" : "", column,
 							 value->json.type == jbvString ? "\"" : "",

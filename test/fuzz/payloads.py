@@ -221,7 +221,7 @@ def main():
                     done += 1
                     some = r.sample(columns, r.choice([1, 3, 8]))
                     text = written(r, mutate(r, event(r, some, form)))
-                    read = 'ARRAY[%s]' % ', '.join(map(lit, some + ['id', 'k', '__old_id', 'op', 'source_position', '__unchanged']))
+                    read = 'ARRAY[%s]' % ', '.join(map(lit, some + ['id', 'k', '__old_id', 'op', 'source_position', '__unchanged', '__absent']))
                     got = {}
                     for c in 'sjb':
                         s.run("TRUNCATE landing; INSERT INTO landing (s, commit_lsn) VALUES (%s, '0/16E9200')" % lit(text))

@@ -24,6 +24,30 @@ SELECT refused('more bits than there are', $$SELECT cdc_event_view_value('{"op":
 SELECT expect('fewer types than columns', cdc_event_view_unchanged('{"op": "u", "after": {}}'::jsonb, 'debezium', '{a,b}', '{int}')::text, '{a}');
 
 --
+-- However much stands in an event, a message keeps its length
+--
+CREATE TABLE brief (id int PRIMARY KEY, n int);
+CREATE TABLE brief_landing (payload jsonb);
+CREATE FUNCTION length_of_refusal(payload jsonb, query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	message text; detail text;
+BEGIN
+	TRUNCATE brief_landing;
+	INSERT INTO brief_landing VALUES (payload);
+	EXECUTE query;
+	RETURN 'not refused';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+	RETURN CASE WHEN length(message) < 400 AND length(detail) < 1500 THEN 'brief' ELSE length(message) || ' and ' || length(detail) || ' bytes' END;
+END $$;
+SELECT expect('made', cdc_event_view('brief_events', 'brief', 'brief_landing', 'payload', 'debezium', decimals => 'string')::text, 'brief_events');
+SELECT expect('a long ' || what, length_of_refusal(payload, 'SELECT * FROM brief_events'), 'brief') FROM (SELECT repeat('xé', 20000) AS long) l, LATERAL (VALUES
+	('value', envelope('c', NULL, jsonb_build_object('id', 1, 'n', long), 16)), ('key', envelope('c', NULL, jsonb_build_object('id', long), 16)), ('op', envelope(long, NULL, '{"id": 1, "n": "x"}', 16)),
+	('op without a row', envelope(long, NULL, NULL, 16)), ('row', envelope('c', NULL, jsonb_build_object(long, long), 16)), ('table', envelope('c', NULL, '{"id": 1, "n": "x"}', 16) || jsonb_build_object('source', jsonb_build_object('connector', 'postgresql', 'lsn', 1, 'schema', long, 'table', long))),
+	('coordinate', envelope('c', NULL, '{"id": 1}', 16) || jsonb_build_object('source', jsonb_build_object('connector', 'postgresql', 'lsn', long, 'scn', long))), ('connector', envelope('c', NULL, '{"id": 1}', 16) || jsonb_build_object('source', jsonb_build_object('connector', long))),
+	('event', jsonb_build_object('x', long))) v(what, payload);
+
+--
 -- Names that an event view cannot have
 --
 CREATE TABLE reserved (id int PRIMARY KEY, __unchanged text, __absent text);
