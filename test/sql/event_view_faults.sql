@@ -196,6 +196,6 @@ CREATE TABLE by_hand (op text, id int, v text, own int, __absent jsonb, source_p
 INSERT INTO by_hand VALUES ('u', 3, 'x', NULL, '["own"]', '0/500');
 SELECT apply_is('by hand', 'lone', 'by_hand', '', 'inserted=1', 'SELECT id, v, own FROM lone WHERE id = 3', '(3,x,7)');
 ALTER TABLE by_hand ALTER __absent TYPE text;
-SELECT apply_refused('a list of another type', 'lone', 'by_hand', '', '42804', '__absent', 'dh', false);
+SELECT apply_refused('a list of another type', 'lone', 'by_hand', '', '42804', '__absent', 'dh');
 SELECT apply_is('a list that is left out', 'lone', 'by_hand', 'except_columns => ''{__absent}'', on_same_position => ''rewrite''', 'updated=1', 'SELECT id, v, own FROM lone WHERE id = 3', '(3,x,)');
 DROP SCHEMA event_view_faults CASCADE;
