@@ -18,7 +18,7 @@ CREATE FUNCTION cdc_event_view(
 	commit_lsn_column name DEFAULT NULL
 ) RETURNS regclass
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION cdc_event_view(text, regclass, regclass, name, text, text, name, name, text, text, text, name) IS 'makes a typed view over a landing table of raw events, for a target: its columns, __old_<key>, op, position, __unchanged, __absent';
+COMMENT ON FUNCTION cdc_event_view(text, regclass, regclass, name, text, text, name, name, text, text, text, name) IS 'make a typed view over a landing table of raw events, for a target: its columns, __old_<key>, op, position, __unchanged, __absent';
 
 -- What such views call.  A filter is cheap and comes before what it spares.
 

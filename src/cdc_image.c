@@ -160,7 +160,7 @@ refuse_unavailable(CdcImage *image, const CdcEvent *ev, const CdcColumn *c)
 					cdc_event_key_text(image->target, image->cols, ev)),
 			 errdetail("The event at position %s does not carry it, and neither an older event nor the stored row has it.",
 					   cdc_pos_text(ev->pos, ev->poslen)),
-			 errhint("Deliver the events that carry it, take a new snapshot of the row, or set on_unavailable => 'null'.")));
+			 errhint("Deliver the events that carry it, take a new snapshot of the row, set on_unavailable => 'null', or, if the source has no such column, name it in except_columns.")));
 }
 
 /* Set column col of an upsert that does not carry it. */
