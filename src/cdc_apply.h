@@ -386,6 +386,7 @@ typedef struct CdcColumns
 	AttrNumber	op_attno;		/* 0: none */
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
+	AttrNumber	absent_attno;
 	AttrNumber	bookmark_attno;
 	struct CdcBookmark *bookmark;	/* how far staging has been read, or NULL */
 	bool		as_read;		/* a kept event is its staging row, as it stands there */
@@ -450,9 +451,9 @@ typedef struct CdcBookmark
 extern AttrNumber cdc_bookmark_column(Relation staging, const char *name, bool visible,
 									  CdcBookmark *mark);
 extern void cdc_bookmark_read(CdcBookmark *mark, const CdcRule *rule, const char *filter);
-extern void cdc_bookmark_set_horizon(CdcBookmark *mark);
+extern void cdc_bookmark_push_snapshot(CdcBookmark *mark);
 extern char *cdc_bookmark_condition(const CdcBookmark *mark, const char *column);
-extern void cdc_bookmark_pass(CdcBookmark *mark, Datum value);
+extern void cdc_bookmark_note(CdcBookmark *mark, TupleTableSlot *slot, int at);
 extern void cdc_bookmark_move(CdcBookmark *mark);
 extern void cdc_bookmark_forget(Oid target);
 extern void cdc_bookmark_sweep(void);
@@ -463,8 +464,20 @@ extern bool cdc_type_is_text_like(Oid type);
 extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
 extern void cdc_gaps_gather(CdcColumns *cols);
 extern bool cdc_gaps_none(const CdcColumns *cols, HeapTuple row);
-extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
-						  const Datum *values, const bool *isnull, uint8 *gaps);
+
+/* A list of columns that an event gives. */
+typedef struct CdcGapList
+{
+	Oid			type;
+	bool		isnull;
+	Datum		names;
+} CdcGapList;
+
+/* bytes of a bitmap of the applied columns */
+#define cdc_gap_bytes(cols) (((cols)->ncols + 7) / 8)
+
+extern bool cdc_gaps_find(CdcColumns *cols, const CdcGapList *unchanged, const CdcGapList *absent,
+						  bool ignore_nulls, const Datum *values, const bool *isnull, uint8 *gaps);
 
 /* ---------- ops (cdc_op.c) ---------- */
 
@@ -494,7 +507,8 @@ typedef struct CdcQuery
 	int			op_at,
 				flag_at,
 				unchanged_at,
-				bookmark_at;
+				bookmark_at,
+				absent_at;
 	int		   *pos_at,			/* NULL: the position is worked out from the row */
 			   *key_at,
 			   *col_at,

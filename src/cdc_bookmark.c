@@ -256,14 +256,17 @@ cdc_bookmark_read(CdcBookmark *mark, const CdcRule *rule, const char *filter)
 }
 
 /*
- * How far the active snapshot lets us read: every transaction below mark->to
- * has ended, none at or above mark->beyond has begun.
+ * Make a snapshot the active one, and note how far it lets us read: every
+ * transaction below mark->to has ended, none at or above mark->beyond has begun.
  */
 void
-cdc_bookmark_set_horizon(CdcBookmark *mark)
+cdc_bookmark_push_snapshot(CdcBookmark *mark)
 {
-	Datum		snapshot = OidFunctionCall0(F_PG_CURRENT_SNAPSHOT);
 	FullTransactionId own = GetTopFullTransactionIdIfAny();
+	Datum		snapshot;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	snapshot = OidFunctionCall0(F_PG_CURRENT_SNAPSHOT);
 
 	mark->to = U64FromFullTransactionId(DatumGetFullTransactionId(OidFunctionCall1(F_PG_SNAPSHOT_XMIN,
 																				   snapshot)));
@@ -290,12 +293,18 @@ cdc_bookmark_condition(const CdcBookmark *mark, const char *column)
 	return s.data;
 }
 
-/* Note a row's transaction: does the bookmark have to move? */
+/* Note the transaction of a row, at a column from 0: does the bookmark have to move? */
 void
-cdc_bookmark_pass(CdcBookmark *mark, Datum value)
+cdc_bookmark_note(CdcBookmark *mark, TupleTableSlot *slot, int at)
 {
-	if (U64FromFullTransactionId(DatumGetFullTransactionId(value)) < mark->to)
-		mark->passed = true;
+	Datum		xid;
+	bool		isnull;
+
+	if (mark->passed)
+		return;
+	xid = slot_getattr(slot, at + 1, &isnull);
+	mark->passed = !isnull &&
+		U64FromFullTransactionId(DatumGetFullTransactionId(xid)) < mark->to;
 }
 
 /*

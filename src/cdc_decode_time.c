@@ -233,7 +233,8 @@ take_time(const char **s, int64 *micros)
 	if (take_char(s, '.'))
 		for (; **s >= '0' && **s <= '9'; (*s)++, unit /= 10)
 			nanos += (**s - '0') * unit;
-	if (hour > 24 || minute > 59 || second > 60)
+	if (hour > 24 || minute > 59 || second > 60 ||
+		(hour == 24 && (minute != 0 || second != 0 || nanos != 0)))
 		return false;
 	*micros = ((int64) hour * 3600 + minute * 60 + second) * USECS_PER_SEC + micros_of_nanos(nanos);
 	return true;
@@ -259,6 +260,8 @@ take_zone(const char **s, int64 *east)
 	if (take_char(s, ':') && !take_digits(s, 2, &minute))
 		return false;
 	if (take_char(s, ':') && !take_digits(s, 2, &second))
+		return false;
+	if (hour > MAX_TZDISP_HOUR || minute > 59 || second > 59)
 		return false;
 	*east = sign * ((int64) hour * 3600 + minute * 60 + second) * USECS_PER_SEC;
 	return true;
@@ -338,7 +341,7 @@ date_of(const CdcDecoder *d, const Moment *m)
 	if (m->infinite < 0)
 		return DATEVAL_NOBEGIN;
 	if (m->kind == MOMENT_STAMP)
-		days = (m->value - (m->value < 0 ? USECS_PER_DAY - 1 : 0)) / USECS_PER_DAY;
+		days = m->value / USECS_PER_DAY - (m->value % USECS_PER_DAY < 0);
 	days -= EPOCH_DAYS;
 	if (days < PG_INT32_MIN || days > PG_INT32_MAX || !IS_VALID_DATE(days))
 		refuse_range(d);

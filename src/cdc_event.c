@@ -81,6 +81,7 @@ keep_as_read(CdcColumns *cols, const CdcRule *rule)
 	USE(cols->flag_attno);
 	USE(cols->unchanged_attno);
 	USE(cols->bookmark_attno);
+	USE(cols->absent_attno);
 #undef USE
 	for (int i = 0; i < desc->natts; i++)
 	{
