@@ -567,6 +567,7 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	SPIExecuteOptions options;
 	CdcContext	context = {.target = target, .staging = cols->staging_name};
 	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &context};
+	char	   *sql;
 	int			rc;
 
 	memset(result, 0, sizeof(CdcReadResult));
@@ -581,13 +582,10 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 		cdc_bookmark_push_snapshot(cols->bookmark);
 		options.read_only = true;
 	}
-	{
-		char	   *sql = cdc_query_build(&r->query, cols, rule);
-
-		error_context_stack = &callback;
-		rc = SPI_execute_extended(sql, &options);
-		error_context_stack = callback.previous;
-	}
+	sql = cdc_query_build(&r->query, cols, rule);
+	error_context_stack = &callback;
+	rc = SPI_execute_extended(sql, &options);
+	error_context_stack = callback.previous;
 	if (cols->bookmark != NULL)
 		PopActiveSnapshot();
 	if (rc < 0)
