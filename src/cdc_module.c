@@ -62,8 +62,8 @@
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *
- * Calls go one way: apply -> rule registry target home column read fold write
- * fence report; attach detach follow fence -> rule registry target exempt;
+ * Calls go one way: apply -> rule registry target home column consume bookmark
+ * read fold write fence report; column consume read -> bookmark; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
