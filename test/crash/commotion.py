@@ -27,7 +27,8 @@ MAKE = {
     'part': "CREATE TABLE t_part (id integer PRIMARY KEY, val text, more integer) PARTITION BY HASH (id);"
             "CREATE TABLE t_part_0 PARTITION OF t_part FOR VALUES WITH (MODULUS 2, REMAINDER 0);"
             "CREATE TABLE t_part_1 PARTITION OF t_part FOR VALUES WITH (MODULUS 2, REMAINDER 1)"}
-STAGING = "CREATE TABLE s_%s (id integer, val text, more integer, op text, source_position cdc_position)"
+STAGING = "CREATE TABLE s_%s (id integer, val text, more integer, op text, source_position cdc_position, " \
+    "loaded_xid xid8 DEFAULT pg_current_xact_id())"
 
 
 def attach(t, rest=''):
@@ -50,7 +51,7 @@ class Actor(threading.Thread):
             "INSERT INTO s_%s SELECT 1 + random() * 40, random()::text, 1, (ARRAY['c','d','u'])[1 + random() * 2], "
             "('0/' || to_hex((random() * 4000)::integer + 1))::cdc_position FROM generate_series(1, 15)" % t,
             "SELECT cdc_apply('t_%s', on_tie => 'upsert', nowait => %s)" % (t, r.choice(['true', 'false'])),
-            "SELECT cdc_apply('t_%s', 's_%s', on_tie => 'upsert', consume => 'delete')" % (t, t),
+            "SELECT cdc_apply('t_%s', 's_%s', on_tie => 'upsert', consume => '%s')" % (t, t, r.choice(['delete', 'truncate', 'bookmark'])),
             "SELECT cdc_purge_tombstones('t_%s', %s, max_rows => %s, force => true)" % (t, at, r.choice(['NULL', '3'])),
             "SELECT cdc_purge_tombstones('t_side', older_than => '0')",
             "SELECT cdc_set_fence('t_%s', %s)" % (t, r.choice([at, 'NULL'])),
