@@ -337,6 +337,7 @@ cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
 	cdc_target_describe_key(target, rel, rule->key_columns);
 	describe_position(target, rule);
 	target->horizon = rule->horizon;
+	target->explain = rule->explain;
 	target->tombstones = rule->tombstones;
 	if (OidIsValid(target->tombstones))
 		cdc_tombstones_check(target);

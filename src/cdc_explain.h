@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_explain.h
+ *		Errors that become a reason, for cdc_watch.c and cdc_explain.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CDC_EXPLAIN_H
+#define CDC_EXPLAIN_H
+
+#include "utils/palloc.h"
+#include "utils/resowner.h"
+
+/* Something tried in a subtransaction of its own. */
+typedef struct CdcTry
+{
+	MemoryContext context;
+	ResourceOwner owner;
+	int			code;			/* SQLSTATE of what was caught */
+} CdcTry;
+
+extern void cdc_try_begin(CdcTry *try);
+extern void cdc_try_end(CdcTry *try);
+extern char *cdc_try_caught(CdcTry *try, const char *column);
+
+#endif							/* CDC_EXPLAIN_H */
