@@ -494,16 +494,26 @@ same_group(CdcExplain *x)
 }
 
 /*
- * Of a key that only a key move knows nothing is told, unless its delete is
- * what would be refused.
+ * Judge a winner.  Of the delete that a key move leaves nothing is told, since
+ * no event of staging is it, unless it is what would be refused.
  */
 static void
-tell_moved_away(CdcExplain *x, const CdcEvent *winner)
+judge_and_tell(CdcExplain *x, const CdcEvent *winner)
 {
+	CdcTarget  *target = &x->call.target;
+	Datum	   *keys;
+	bool	   *isnull;
+
 	judge(x, winner);
-	if (x->group.error != NULL)
-		tell(x, NULL, "delete", &x->group.pos, &x->group.judged.stored, "error",
-			 psprintf("the key that an event's row had before: %s", x->group.error));
+	if (x->group.error == NULL || !x->group.moved_away)
+		return;
+	keys = palloc(sizeof(Datum) * target->nkeys);
+	isnull = palloc(sizeof(bool) * target->nkeys);
+	for (int i = 0; i < target->nkeys; i++)
+		keys[i] = cdc_event_value(&x->call.cols, winner, i + 1, &isnull[i]);
+	tell(x, cdc_key_json(target, keys, isnull, NULL), "delete", &x->group.pos,
+		 &x->group.judged.stored, "error",
+		 psprintf("the key that an event's row had before: %s", x->group.error));
 }
 
 /* Begin with the key of the event in hand. */
@@ -533,10 +543,10 @@ begin_group(CdcExplain *x)
 	if (x->batch_error != NULL)
 		return;
 	while ((winner = cdc_fold_winner(x->fold, group->keys, &same)) != NULL && !same)
-		tell_moved_away(x, winner);
+		judge_and_tell(x, winner);
 	if (winner == NULL)
 		elog(ERROR, "an event has no winner of its key");
-	judge(x, winner);
+	judge_and_tell(x, winner);
 }
 
 static void
@@ -572,7 +582,7 @@ walk(CdcExplain *x)
 		MemoryContextReset(row);
 	}
 	while (x->batch_error == NULL && (winner = cdc_fold_winner(x->fold, NULL, &same)) != NULL)
-		tell_moved_away(x, winner);
+		judge_and_tell(x, winner);
 	close_target(x);
 	MemoryContextDelete(row);
 }

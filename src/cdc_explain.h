@@ -11,6 +11,8 @@
 #include "utils/palloc.h"
 #include "utils/resowner.h"
 
+#include "cdc_apply.h"
+
 /* Something tried in a subtransaction of its own. */
 typedef struct CdcTry
 {
@@ -21,6 +23,8 @@ typedef struct CdcTry
 
 extern void cdc_try_begin(CdcTry *try);
 extern void cdc_try_end(CdcTry *try);
+extern char *cdc_key_json(const CdcTarget *target, const Datum *values, const bool *isnull,
+						  const Oid *types);
 extern char *cdc_try_caught(CdcTry *try, const char *column);
 
 #endif							/* CDC_EXPLAIN_H */

@@ -474,12 +474,18 @@ report_faults(CdcReader *r)
 						   (long long) r->null_records)));
 }
 
-/* staging_position over rows that come as they stand. */
+/* staging_position over rows that come as they stand; with casts made anew it is too. */
 void
 cdc_read_make_position(CdcReader *r)
 {
-	if (r->cols->all_columns && r->cols->position != NULL)
-		r->position = ExecInitExpr(expression_planner((Expr *) copyObject(r->cols->position)), NULL);
+	CdcColumns *cols = r->cols;
+	MemoryContext old;
+
+	if (!cols->all_columns || cols->position == NULL)
+		return;
+	old = MemoryContextSwitchTo(cols->cast_context != NULL ? cols->cast_context : r->call_context);
+	r->position = ExecInitExpr(expression_planner((Expr *) copyObject(cols->position)), NULL);
+	MemoryContextSwitchTo(old);
 }
 
 static CdcReader *

@@ -63,8 +63,8 @@ must_go_on(int code)
 	return category == ERRCODE_TRANSACTION_ROLLBACK ||
 		category == ERRCODE_INSUFFICIENT_RESOURCES ||
 		category == ERRCODE_OPERATOR_INTERVENTION || code == ERRCODE_ASSERT_FAILURE ||
-		category == ERRCODE_SYSTEM_ERROR || code == ERRCODE_DATA_CORRUPTED ||
-		code == ERRCODE_INDEX_CORRUPTED;
+		category == ERRCODE_SYSTEM_ERROR || code == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+		code == ERRCODE_DATA_CORRUPTED || code == ERRCODE_INDEX_CORRUPTED;
 }
 
 /*
@@ -137,9 +137,9 @@ append_value(StringInfo s, Oid type, Datum value)
 		escape_json(s, text);
 }
 
-/* {"id": 1}; NULL when no part has a value. */
-static char *
-key_json(const CdcTarget *target, const Datum *values, const bool *isnull, const Oid *types)
+/* {"id": 1}; NULL when no part has a value.  types NULL: the target's. */
+char *
+cdc_key_json(const CdcTarget *target, const Datum *values, const bool *isnull, const Oid *types)
 {
 	StringInfoData s;
 	bool		any = false;
@@ -153,7 +153,7 @@ key_json(const CdcTarget *target, const Datum *values, const bool *isnull, const
 		if (isnull[i])
 			appendStringInfoString(&s, "null");
 		else
-			append_value(&s, getBaseType(types[i]), values[i]);
+			append_value(&s, getBaseType(types != NULL ? types[i] : target->keys[i].type), values[i]);
 		any |= !isnull[i];
 	}
 	appendStringInfoChar(&s, '}');
@@ -177,19 +177,7 @@ staging_key(CdcReader *r, TupleTableSlot *slot)
 		isnull[i] = slot->tts_isnull[at];
 		types[i] = TupleDescAttr(slot->tts_tupleDescriptor, at)->atttypid;
 	}
-	return key_json(r->target, values, isnull, types);
-}
-
-/* The key of an event, in the target's types. */
-static char *
-event_key(CdcReader *r)
-{
-	int			n = r->cols->nkeys;
-	Oid		   *types = palloc(sizeof(Oid) * n);
-
-	for (int i = 0; i < n; i++)
-		types[i] = r->target->keys[i].type;
-	return key_json(r->target, r->values, r->isnull, types);
+	return cdc_key_json(r->target, values, isnull, types);
 }
 
 /* ---------- rows ---------- */
@@ -253,7 +241,7 @@ watch_row(CdcReader *r, TupleTableSlot *slot)
 	seen.reason = r->reason;
 	if (event)
 	{
-		seen.key = event_key(r);
+		seen.key = cdc_key_json(r->target, r->values, r->isnull, NULL);
 		seen.keys = r->values;
 		seen.unplaced = (in.flags & CDC_EVENT_UNPLACED) != 0;
 	}

@@ -28,19 +28,19 @@ END $$;
  * One batch of events of log places 1 .. 200 on keys 1 .. 12, drawn by a hash.
  * The place decides the event, so that a place drawn twice is a redelivery;
  * places above 180 share a position with the one before, which makes ties.
- * faults: some ops are unknown, some keys or positions NULL, some values no numbers.
+ * faults: some ops are unknown, or keys NULL, values no numbers, positions NULL.
  */
 CREATE FUNCTION draw(seed bigint, batch int, n int, faults boolean) RETURNS void LANGUAGE sql AS $$
 	TRUNCATE event;
 	INSERT INTO event
-	SELECT CASE WHEN faults AND place % 37 = 5 THEN 'what' WHEN kind = 0 THEN 'm' WHEN kind < 8 THEN 'd' WHEN kind < 10 THEN '-U' WHEN kind = 10 AND place % 3 = 0 THEN 't'
+	SELECT CASE WHEN faults AND seed % 4 = 0 AND place % 37 = 5 THEN 'what' WHEN kind = 0 THEN 'm' WHEN kind < 8 THEN 'd' WHEN kind < 10 THEN '-U' WHEN kind = 10 AND place % 3 = 0 THEN 't'
 			WHEN kind < 14 THEN 'r' WHEN kind = 14 THEN '+U' ELSE 'u' END,
-		CASE WHEN kind <> 10 OR place % 3 > 0 THEN nullif(key, CASE WHEN faults AND place % 41 = 7 THEN key ELSE 0 END) END,
+		CASE WHEN kind <> 10 OR place % 3 > 0 THEN nullif(key, CASE WHEN faults AND seed % 4 = 1 AND place % 41 = 7 THEN key ELSE 0 END) END,
 		CASE WHEN kind >= 11 AND same & 1 = 0 THEN 'v' || place END, CASE WHEN kind >= 11 AND same & 2 = 0 THEN 'w' || place END,
-		CASE WHEN faults AND place % 29 = 3 THEN 'x' ELSE '' END || place,
+		CASE WHEN faults AND seed % 4 = 2 AND place % 2 = 1 THEN 'x' ELSE '' END || place,
 		CASE WHEN kind >= 36 THEN old_key END,
 		CASE WHEN kind >= 14 THEN array_remove(ARRAY[CASE WHEN same & 1 > 0 THEN 'v' END, CASE WHEN same & 2 > 0 THEN 'w' END], NULL) END,
-		CASE WHEN (kind <= 10 OR kind > 12) AND NOT (faults AND place % 43 = 9) THEN
+		CASE WHEN (kind <= 10 OR kind > 12) AND NOT (faults AND seed % 4 = 3 AND place % 43 = 9) THEN
 			cdc_position(pg_lsn '1/0' + (least(place, 180 + place % 2) / 4)::numeric, least(place, 180 + place % 2) % 4) END
 	FROM (SELECT place, abs(h) % 40 AS kind, 1 + abs(h) / 40 % 12 AS key, 1 + abs(h) / 480 % 12 AS old_key, abs(h) / 5760 % 6 AS same
 		FROM (SELECT place, hashint4((place + 1000 * seed)::int) AS h
@@ -98,8 +98,8 @@ BEGIN
 		EXECUTE format('SELECT counts(r) FROM cdc_apply(%L%s, dry_run => true) r', t, args) INTO c;
 	EXCEPTION WHEN OTHERS THEN
 		GET STACKED DIAGNOSTICS said = MESSAGE_TEXT;
-		-- what is refused is an error of some event
-		IF NOT EXISTS (SELECT FROM told WHERE outcome = 'error') THEN
+		-- what is refused is an error of some event, and in these words if it is about one
+		IF NOT EXISTS (SELECT FROM told WHERE outcome = 'error' AND (sqlstate IN ('22023', '23502') OR strpos(reason, said) > 0)) THEN
 			problem := 'not explained: ' || said;
 		END IF;
 		seen := seen || jsonb_build_object('refused ' || sqlstate, true);
@@ -148,20 +148,20 @@ BEGIN
 	END LOOP;
 	RETURN expect(format('%s histories of 8 batches %s', seeds, args), (SELECT string_agg(k, ' ' ORDER BY k COLLATE "C") FROM jsonb_object_keys(seen) k), want);
 END $$;
-SELECT compare(16, ', on_unavailable => ''null'', on_tie => ''upsert'', on_same_position => ''keep''', false,
+SELECT compare(8, ', on_unavailable => ''null'', on_tie => ''upsert'', on_same_position => ''keep''', false,
 	'deleted duplicate fenced ignored inserted stale superseded truncated updated');
-SELECT compare(8, ', on_unavailable => ''null'', on_tie => ''upsert'', on_same_position => ''rewrite'', snapshot_position => ''event''', false,
+SELECT compare(4, ', on_unavailable => ''null'', on_tie => ''upsert'', on_same_position => ''rewrite'', snapshot_position => ''event''', false,
 	'deleted duplicate fenced ignored inserted stale superseded truncated updated');
-SELECT compare(8, ', on_unavailable => ''null'', on_same_position => ''error''', false,
+SELECT compare(4, ', on_unavailable => ''null'', on_same_position => ''error''', false,
 	'deleted duplicate error fenced ignored inserted refused 21000 stale superseded truncated updated');
-SELECT compare(8, '', true,
-	'deleted duplicate error fenced ignored inserted refused 22023 refused 22P02 refused 23502 refused 55000 stale superseded truncated updated');
+SELECT compare(8, ', on_unavailable => ''null''', true,
+	'deleted duplicate error fenced ignored inserted refused 21000 refused 22023 refused 22P02 refused 23502 stale superseded truncated updated');
 -- the same where memory is short
 SET cdc_precedence.debug_fold_events = 3;
-SELECT compare(8, ', on_unavailable => ''null'', on_tie => ''upsert''', false,
+SELECT compare(4, ', on_unavailable => ''null'', on_tie => ''upsert''', false,
 	'deleted duplicate fenced ignored inserted stale superseded truncated updated');
-SELECT compare(8, ', on_same_position => ''warn''', true,
-	'deleted duplicate error fenced ignored inserted refused 21000 refused 22023 refused 22P02 refused 23502 refused 55000 stale superseded truncated updated');
+SELECT compare(8, ', on_tie => ''upsert''', true,
+	'deleted duplicate error fenced ignored inserted refused 22023 refused 22P02 refused 23502 refused 55000 stale superseded truncated');
 RESET cdc_precedence.debug_fold_events;
 
 DROP SCHEMA explain CASCADE;
