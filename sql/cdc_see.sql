@@ -35,3 +35,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_explain(regclass, regclass, name[], name[], text, text, name, text, name, name,
   name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, text) IS
   'what cdc_apply() would make of each event of staging, and why: one row per event, nothing is written';
+
+CREATE FUNCTION cdc_forget(target regclass, above cdc_position) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_forget(regclass, cdc_position) IS
+  'take back what was applied at positions that were wrong: rows above lose their position, tombstones above go; then the log is to be replayed; the number of both';

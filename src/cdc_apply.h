@@ -325,7 +325,7 @@ extern void cdc_tombstones_rewind(CdcTarget *target);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
 extern bool cdc_tombstones_any(Oid relid);
-extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows);
+extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, bool above, int64 max_rows);
 extern void cdc_tombstones_renew(CdcTarget *target);
 extern void cdc_tombstones_close(CdcTarget *target);
 
