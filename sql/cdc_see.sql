@@ -40,3 +40,13 @@ CREATE FUNCTION cdc_forget(target regclass, above cdc_position) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_forget(regclass, cdc_position) IS
   'take back what was applied at positions that were wrong: rows above lose their position, tombstones above go; then the log is to be replayed; the number of both';
+
+CREATE FUNCTION cdc_find_resurrected(
+  target             regclass,
+  log                regclass DEFAULT NULL,
+  source             regclass DEFAULT NULL,
+  sample             float8   DEFAULT 1
+) RETURNS TABLE (key jsonb, stored_position cdc_position, evidence text, gone_at cdc_position)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION cdc_find_resurrected(regclass, regclass, regclass, float8) IS
+  'keys that live in a target although the last word of a log (the attached staging, by default), the source itself or a tombstone says that they are gone';

@@ -183,7 +183,8 @@ open_staging(CdcApply *apply)
 	if (apply->rule.consume == CDC_CONSUME_DELETE)
 		cdc_staging_check_consume(apply->staging_rel);
 	localize_expressions(apply);
-	check_lineage(apply, cdc_relation_name(apply->target_rel));
+	if (!apply->any_log)
+		check_lineage(apply, cdc_relation_name(apply->target_rel));
 }
 
 /*
@@ -210,7 +211,8 @@ open_relations(CdcApply *apply)
 	if (apply->target_rel == NULL)
 		return false;
 	read_rule(apply);
-	open_staging(apply);
+	if (!apply->no_log)
+		open_staging(apply);
 	return true;
 }
 
@@ -218,6 +220,8 @@ static void
 describe(CdcApply *apply)
 {
 	cdc_target_describe(&apply->target, apply->target_rel, &apply->rule);
+	if (apply->no_log)
+		return;
 	cdc_columns_map(&apply->cols, &apply->target, apply->staging_rel, &apply->rule);
 }
 
@@ -493,6 +497,8 @@ cdc_call_open(CdcApply *apply, List **fed)
 	if (!open_relations(apply))
 		return false;
 	describe(apply);
+	if (apply->no_log)
+		return true;
 	handle_schema_change(apply);
 	*fed = fed_columns(apply);
 	return true;

@@ -13,7 +13,9 @@
 typedef struct CdcApply
 {
 	CdcArgs		args;
-	bool		explain;		/* set by the caller: cdc_explain() */
+	bool		explain;		/* set by the caller: nothing is written, by who may read */
+	bool		any_log;		/* nor need the positions be of the declared log */
+	bool		no_log;			/* nor is staging needed */
 	CdcRule		rule;
 	CdcRegistration reg;
 	Relation	target_rel;

@@ -18,7 +18,8 @@ typedef struct CdcTry
 {
 	MemoryContext context;
 	ResourceOwner owner;
-	int			code;			/* SQLSTATE of what was caught */
+	int			code;			/* SQLSTATE of what was caught, */
+	char	   *hint;			/* and its hint, or NULL */
 } CdcTry;
 
 extern void cdc_try_begin(CdcTry *try);

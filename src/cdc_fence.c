@@ -28,7 +28,7 @@
 
 #include "cdc_attach.h"
 #include "cdc_guard.h"
-#include "cdc_registry.h"
+#include "cdc_sql.h"
 
 /* An attached target, for its owner. */
 typedef struct CdcOwned
@@ -47,58 +47,11 @@ PG_FUNCTION_INFO_V1(cdc_forget);
 
 /* ---------- SQL over target and side table ---------- */
 
-static const char *
-extension_schema(void)
-{
-	return quote_identifier(get_namespace_name(cdc_extension_schema()));
-}
-
-static const char *
-column_name(const CdcTarget *target, AttrNumber attno)
-{
-	return quote_identifier(get_attname(target->relid, attno, false));
-}
-
-/* The position of a target's row as one cdc_position. */
-static char *
-position_expression(const CdcTarget *target)
-{
-	StringInfoData s;
-
-	if (target->pos_single)
-		return pstrdup(column_name(target, target->pos_attno[0]));
-	initStringInfo(&s);
-	appendStringInfoChar(&s, '(');
-	for (int i = 0; i < target->npos; i++)
-	{
-		const char *name = column_name(target, target->pos_attno[i]);
-
-		if (i > 0)
-			appendStringInfoString(&s, " OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) ");
-		if (target->pos_type[i] == LSNOID)
-			appendStringInfo(&s, "%s::pg_catalog.text", name);
-		else if (i == 0)
-			appendStringInfo(&s, "pg_catalog.trunc(%s::pg_catalog.numeric)::pg_catalog.text", name);
-		else
-			appendStringInfo(&s, "pg_catalog.trunc(coalesce(%s, 0)::pg_catalog.numeric)::pg_catalog.text", name);
-	}
-	appendStringInfo(&s, ")::%s.cdc_position", extension_schema());
-	return s.data;
-}
-
-/* Is the target's row dead?  Row home only. */
-static char *
-dead_expression(const CdcTarget *target)
-{
-	return psprintf("%s %s", column_name(target, target->tomb_attno),
-					target->tomb_time ? "IS NOT NULL" : "IS TRUE");
-}
-
 /* Condition: the position of a row is at or below parameter 1, or there is none. */
 static char *
 not_above(const char *position)
 {
-	return psprintf("NOT %s.cdc_supersedes(%s, $1)", extension_schema(), position);
+	return psprintf("NOT %s.cdc_supersedes(%s, $1)", cdc_sql_schema(), position);
 }
 
 /* Run one statement past the guard; the number of rows. */
@@ -162,10 +115,10 @@ any_row(const char *sql, int nargs, Oid *types, Datum *values)
 bool
 cdc_target_has_positions(const CdcTarget *target)
 {
-	const char *schema = extension_schema();
+	const char *schema = cdc_sql_schema();
 
 	return any_row(psprintf("SELECT FROM %s WHERE %s.cdc_supersedes(%s, NULL) LIMIT 1",
-							cdc_quoted_relation(target->relid), schema, position_expression(target)),
+							cdc_quoted_relation(target->relid), schema, cdc_sql_position(target)),
 				   0, NULL, NULL) ||
 		(OidIsValid(target->tombstones) && cdc_tombstones_any(target->tombstones));
 }
@@ -245,9 +198,9 @@ describe_graves(const CdcTarget *target, Graves *graves)
 	else
 	{
 		graves->relid = target->relid;
-		graves->where = dead_expression(target);
-		graves->position = position_expression(target);
-		graves->time = target->tomb_time ? column_name(target, target->tomb_attno) : NULL;
+		graves->where = cdc_sql_dead(target);
+		graves->position = cdc_sql_position(target);
+		graves->time = target->tomb_time ? cdc_sql_column(target, target->tomb_attno) : NULL;
 	}
 }
 
@@ -255,7 +208,7 @@ describe_graves(const CdcTarget *target, Graves *graves)
 static void
 position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than, CdcPos *pos)
 {
-	const char *schema = extension_schema();
+	const char *schema = cdc_sql_schema();
 
 	if (graves->time == NULL)
 		ereport(ERROR,
@@ -276,10 +229,10 @@ position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than,
 static void
 greatest_stored(const CdcTarget *target, const Graves *graves, CdcPos *pos)
 {
-	const char *schema = extension_schema();
+	const char *schema = cdc_sql_schema();
 	CdcPos		dead;
 
-	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, position_expression(target),
+	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, cdc_sql_position(target),
 							cdc_quoted_relation(target->relid)), 0, InvalidOid, (Datum) 0, pos);
 	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, graves->position,
 							cdc_quoted_relation(graves->relid)), 0, InvalidOid, (Datum) 0, &dead);
@@ -414,7 +367,7 @@ no_position(const CdcTarget *target)
 				 errdetail("Column \"%s\" is NOT NULL, and 0 is a position.",
 						   NameStr(att->attname)),
 				 errhint("Use ALTER TABLE .. ALTER COLUMN .. DROP NOT NULL.")));
-	return target->pos_single ? psprintf("'0/0'::%s.cdc_position", extension_schema()) :
+	return target->pos_single ? psprintf("'0/0'::%s.cdc_position", cdc_sql_schema()) :
 		"'0/0'::pg_catalog.pg_lsn";
 }
 
@@ -442,7 +395,7 @@ static int64
 forget_above(CdcOwned *owned, const CdcPos *above, Datum value)
 {
 	CdcTarget  *target = &owned->target;
-	const char *schema = extension_schema();
+	const char *schema = cdc_sql_schema();
 	char	   *rows = cdc_quoted_relation(target->relid);
 	Oid			type = cdc_position_type();
 	const char *none = no_position(target);
@@ -451,14 +404,14 @@ forget_above(CdcOwned *owned, const CdcPos *above, Datum value)
 	if (target->tomb_attno != 0)
 		n += run_statement(target->relid,
 						   psprintf("DELETE FROM %s WHERE %s AND %s.cdc_supersedes(%s, $1)", rows,
-									dead_expression(target), schema, position_expression(target)),
+									cdc_sql_dead(target), schema, cdc_sql_position(target)),
 						   1, &type, &value);
 	else
 		n += cdc_tombstones_purge(target->tombstones, above, true, -1);
 	return n + run_statement(target->relid,
 							 psprintf("UPDATE %s SET %s = %s WHERE %s.cdc_supersedes(%s, $1)", rows,
-									  column_name(target, target->pos_attno[0]), none, schema,
-									  position_expression(target)),
+									  cdc_sql_column(target, target->pos_attno[0]), none, schema,
+									  cdc_sql_position(target)),
 							 1, &type, &value);
 }
 

@@ -87,6 +87,7 @@ cdc_try_caught(CdcTry *try, const char *column)
 	if (must_go_on(error->sqlerrcode))
 		ReThrowError(error);
 	try->code = error->sqlerrcode;
+	try->hint = error->hint != NULL ? pstrdup(error->hint) : NULL;
 	initStringInfo(&s);
 	if (column != NULL)
 		appendStringInfo(&s, "column \"%s\": ", column);
