@@ -229,7 +229,6 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
 	int			n = rule->staging_position != NULL ? 1 : target->npos;
 
-	cols->npos = n;
 	cols->pos_attno = palloc0(sizeof(AttrNumber) * n);
 	cols->pos_type = palloc0(sizeof(Oid) * n);
 	if (rule->staging_position != NULL)
@@ -240,6 +239,7 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 															   &cols->position));
 		if (!cdc_position_type_ok(cols->pos_type[0], true, true))
 			cdc_refuse_position_type("staging", "staging_position", cols->pos_type[0]);
+		cols->npos = n;
 		return;
 	}
 	for (int i = 0; i < n; i++)
@@ -269,6 +269,7 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		if (!cdc_position_type_ok(cols->pos_type[i], i == 0, n == 1))
 			cdc_refuse_position_type("staging", name, cols->pos_type[i]);
 	}
+	cols->npos = n;
 }
 
 /*

@@ -297,11 +297,18 @@ hear_source(CdcSearch *search, Oid source)
 
 /* ---------- the call ---------- */
 
+/* What of the log cannot be read says nothing of any key. */
+static void
+pass_by(CdcWatch *watch, const CdcSeen *seen)
+{
+}
+
 static void
 search_all(CdcSearch *search, bool log, Oid source)
 {
 	CdcApply   *call = &search->call;
 	CdcFold    *fold = NULL;
+	CdcWatch	watch = {.row = pass_by};
 	List	   *fed;
 
 	if (OidIsValid(source) && get_rel_name(source) == NULL)
@@ -313,7 +320,12 @@ search_all(CdcSearch *search, bool log, Oid source)
 	if (log)
 	{
 		fold = cdc_fold_create(&call->target, &call->cols, &call->rule);
-		cdc_read_staging(&call->target, &call->cols, &call->rule, fold, NULL, &call->read);
+		cdc_read_staging(&call->target, &call->cols, &call->rule, fold, &watch, &call->read);
+		if (watch.failed != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_EXCEPTION),
+					 errmsg("log \"%s\" could not be read", call->cols.staging_name),
+					 errdetail("%s", watch.failed)));
 		cdc_fold_finish(fold);
 	}
 	cdc_target_open(&call->target, true);

@@ -201,6 +201,10 @@ default_positions(CdcTarget *target)
 		if (get_attnum(target->relid, "source_ordinal") > 0)
 			found = lappend(found, pstrdup("source_ordinal"));
 	}
+	if (found == NIL && get_attnum(target->relid, "source_position") > 0)
+		cdc_refuse_position_type("the target", "source_position",
+								 get_atttype(target->relid,
+											 get_attnum(target->relid, "source_position")));
 	if (found == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),

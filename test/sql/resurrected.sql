@@ -47,6 +47,11 @@ SELECT key, evidence FROM cdc_find_resurrected('in_row', 'log', 'source') ORDER 
 CREATE TABLE archive AS SELECT *, 'x' AS topic FROM log;
 SELECT cdc_attach('in_row', lineage => 'one');
 SELECT count(*) FROM cdc_find_resurrected('in_row', 'archive');
+-- rows that cannot be read say nothing; where no row can be read that is said
+INSERT INTO archive VALUES ('what', 2, NULL, NULL, '0/80'), ('d', NULL, NULL, NULL, '0/80'), ('d', 1, NULL, NULL, NULL);
+SELECT count(*) FROM cdc_find_resurrected('in_row', 'archive');
+CREATE VIEW broken AS SELECT op, id + 1 / (length(topic) - 1) AS id, v, __old_id, source_position FROM archive;
+SELECT refused('a view that fails', $$SELECT * FROM cdc_find_resurrected('in_row', 'broken')$$, '22000', 'broken', 'd');
 -- a truncate of the log is a last word too
 TRUNCATE log;
 INSERT INTO log VALUES ('c', 6, 'a', NULL, '0/10'), ('t', NULL, NULL, NULL, '0/15'), ('c', 2, 'a', NULL, '0/20');
