@@ -132,7 +132,7 @@ CREATE TABLE u (id int PRIMARY KEY, v text, n int, source_position cdc_position,
 SELECT trap('attached', 'u', 's');
 -- all attached ones that the caller may read, each by its name
 SELECT DISTINCT split_part(detail, ':', 1) FROM cdc_check() ORDER BY 1;
-SELECT refused('staging alone', $$SELECT * FROM cdc_check(NULL, 's')$$, '22023', 'staging', show => false);
+SELECT refused('staging alone', $$SELECT * FROM cdc_check(NULL, 's')$$, '22023', 'staging');
 CREATE ROLE check_reader;
 GRANT USAGE ON SCHEMA "check it" TO check_reader;
 GRANT SELECT ON t, s TO check_reader;
