@@ -217,13 +217,13 @@ open_target(CdcExplain *x)
 	x->open_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_explain judging",
 											ALLOCSET_DEFAULT_SIZES);
 	cdc_try_begin(&x->try);
+	x->open = true;
 	old = MemoryContextSwitchTo(x->open_context);
 	cdc_call_begin_target(&x->call);
 	cdc_target_open(&x->call.target, true);
 	cdc_writer_init(&x->writer, &x->call.target, &x->call.cols, &x->call.rule, x->fold, &x->counts);
 	cdc_target_rewind(&x->call.target);
 	MemoryContextSwitchTo(old);
-	x->open = true;
 }
 
 static void
@@ -232,20 +232,21 @@ close_target(CdcExplain *x)
 	if (!x->open)
 		return;
 	cdc_target_end(&x->call.target);
+	x->open = false;
 	cdc_try_end(&x->try);
 	MemoryContextDelete(x->open_context);
-	x->open = false;
 }
 
 /* The subtransaction failed: all that was open in it is gone. */
 static void
 drop_target(CdcExplain *x, const char *column)
 {
-	char	   *error = cdc_try_caught(&x->try, column);
 	CdcPos		truncate = x->call.target.truncate;
 	CdcHorizon	horizon = x->call.target.horizon;
+	char	   *error;
 
-	x->open = false;
+	x->open = false;			/* in any case: this may not return */
+	error = cdc_try_caught(&x->try, column);
 	MemoryContextDelete(x->open_context);
 	x->call.target = x->described;
 	x->call.target.truncate = truncate;
@@ -549,8 +550,9 @@ begin_group(CdcExplain *x)
 	judge_and_tell(x, winner);
 }
 
+/* Both in their order.  It ends with no subtransaction open, or in an error. */
 static void
-walk(CdcExplain *x)
+walk_through(CdcExplain *x)
 {
 	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "cdc_explain row",
 											  ALLOCSET_DEFAULT_SIZES);
@@ -558,9 +560,6 @@ walk(CdcExplain *x)
 	const CdcEvent *winner;
 	bool		same;
 
-	tuplesort_performsort(x->sort);
-	cdc_fold_finish(x->fold);
-	cdc_fold_rewind(x->fold, false);
 	while (tuplesort_gettupleslot(x->sort, true, false, x->got, NULL))
 	{
 		MemoryContext old;
@@ -585,6 +584,25 @@ walk(CdcExplain *x)
 		judge_and_tell(x, winner);
 	close_target(x);
 	MemoryContextDelete(row);
+}
+
+static void
+walk(CdcExplain *x)
+{
+	tuplesort_performsort(x->sort);
+	cdc_fold_finish(x->fold);
+	cdc_fold_rewind(x->fold, false);
+	PG_TRY();
+	{
+		walk_through(x);
+	}
+	PG_CATCH();
+	{
+		if (x->open)
+			cdc_try_rethrow(&x->try);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /* ---------- the call ---------- */

@@ -27,5 +27,6 @@ extern void cdc_try_end(CdcTry *try);
 extern char *cdc_key_json(const CdcTarget *target, const Datum *values, const bool *isnull,
 						  const Oid *types);
 extern char *cdc_try_caught(CdcTry *try, const char *column);
+pg_noreturn extern void cdc_try_rethrow(CdcTry *try);
 
 #endif							/* CDC_EXPLAIN_H */

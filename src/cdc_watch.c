@@ -98,6 +98,24 @@ cdc_try_caught(CdcTry *try, const char *column)
 	return s.data;
 }
 
+/*
+ * Let an error go on that nobody here has an answer to: who catches it must
+ * find the subtransaction that he knows of.
+ */
+void
+cdc_try_rethrow(CdcTry *try)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(try->context);
+	error = CopyErrorData();
+	FlushErrorState();
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(try->context);
+	CurrentResourceOwner = try->owner;
+	ReThrowError(error);
+}
+
 /* ---------- a key as JSON ---------- */
 
 static char *
