@@ -40,7 +40,8 @@ typedef struct CdcReader
 	CdcQuery	query;			/* where its columns stand */
 	ExprState  *position;		/* staging_position over the row, or NULL */
 	Oid			flag_type;
-	Oid			unchanged_type;
+	CdcGapList	unchanged;
+	CdcGapList	absent;
 	bool		look_for_gaps;
 	bool		only_markers;	/* that is, for placeholders, or for nothing */
 	uint8	   *gaps;
