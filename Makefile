@@ -41,10 +41,11 @@ OBJS         = src/cdc_module.o \
                src/cdc_truncate.o \
                src/cdc_notice.o \
                src/cdc_report.o \
-               src/cdc_fence.o \
+               src/cdc_sql.o src/cdc_fence.o \
                src/cdc_guard.o src/cdc_guarded.o src/cdc_exempt.o \
                src/cdc_registry.o \
                src/cdc_apply.o \
+               src/cdc_watch.o src/cdc_explain.o src/cdc_resurrected.o src/cdc_check.o \
                src/cdc_attach.o \
                src/cdc_attach_ddl.o \
                src/cdc_attach_guard.o \
@@ -84,7 +85,7 @@ $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).con
 
 # the parts of the script, in the order in which they are run
 SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql \
-               sql/cdc_event_view.sql
+               sql/cdc_event_view.sql sql/cdc_see.sql
 
 $(DATA_built): $(SQL_PARTS) $(EXTENSION).control
 	$(MKDIR_P) sql && cat $(filter %.sql,$^) > $@

@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "cdc_registry.h"
+#include "cdc_call.h"
 
 /* columns of cdc_apply_result: the outcomes, and those around them */
 enum
@@ -41,20 +41,6 @@ enum
 	RESULT_HIGH,
 	RESULT_COLUMNS
 };
-
-typedef struct CdcApply
-{
-	CdcArgs		args;
-	CdcRule		rule;
-	CdcRegistration reg;
-	Relation	target_rel;
-	Relation	staging_rel;
-	CdcTarget	target;
-	CdcColumns	cols;
-	CdcReadResult read;
-	CdcWriteResult write;
-	bool		skipped;
-} CdcApply;
 
 PG_FUNCTION_INFO_V1(cdc_apply);
 
@@ -77,15 +63,14 @@ open_relation(Oid relid, LOCKMODE lockmode)
  * call does not wait.
  */
 static Relation
-lock_target(Oid relid, bool dry_run, bool nowait)
+lock_target(Oid relid, AclMode rights, bool dry_run, bool nowait)
 {
 	LOCKMODE	lockmode = dry_run ? AccessShareLock : RowExclusiveLock;
 	Relation	rel = open_relation(relid, lockmode);
 
 	cdc_target_check(rel);
-	if (pg_class_aclmask(relid, GetUserId(), ACL_INSERT | ACL_UPDATE, ACLMASK_ANY) == 0 &&
-		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT | ACL_UPDATE,
-								  ACLMASK_ANY) != ACLCHECK_OK)
+	if (pg_class_aclmask(relid, GetUserId(), rights, ACLMASK_ANY) == 0 &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), rights, ACLMASK_ANY) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(rel->rd_rel->relkind),
 					   RelationGetRelationName(rel));
 	if (dry_run || cdc_target_lock(relid, ExclusiveLock, nowait))
@@ -121,6 +106,9 @@ read_rule(CdcApply *apply)
 				 errhint("Apply to its partitions, or cdc_detach() them.")));
 	cdc_registry_check_relatives(apply->target_rel);
 	cdc_rule_complete(&apply->args, reg, apply->target_rel, &apply->rule);
+	apply->rule.explain = apply->explain;
+	if (apply->explain)
+		apply->rule.consume = CDC_CONSUME_KEEP;
 }
 
 /* What was recorded is not to be read with the caller's search_path. */
@@ -181,7 +169,8 @@ open_staging(CdcApply *apply, bool named)
 	cdc_staging_check(apply->staging_rel);
 	cdc_consume_check(apply->staging_rel, &apply->rule);
 	localize_expressions(apply);
-	cdc_rule_check_lineage(&apply->rule, &apply->reg, apply->target_rel, apply->staging_rel);
+	if (!apply->any_log)
+		cdc_rule_check_lineage(&apply->rule, &apply->reg, apply->target_rel, apply->staging_rel);
 	return true;
 }
 
@@ -205,11 +194,12 @@ open_relations(CdcApply *apply)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
 	relid = DatumGetObjectId(args->values[CDC_ARG_TARGET]);
-	apply->target_rel = lock_target(relid, dry_run, nowait);
+	apply->target_rel = lock_target(relid, apply->explain ? ACL_SELECT : ACL_INSERT | ACL_UPDATE,
+									dry_run, nowait);
 	if (apply->target_rel == NULL)
 		return false;
 	read_rule(apply);
-	if (open_staging(apply, named))
+	if (apply->no_log || open_staging(apply, named))
 		return true;
 	cdc_target_unlock(relid, ExclusiveLock);
 	relation_close(apply->target_rel, RowExclusiveLock);
@@ -220,6 +210,8 @@ static void
 describe(CdcApply *apply)
 {
 	cdc_target_describe(&apply->target, apply->target_rel, &apply->rule);
+	if (apply->no_log)
+		return;
 	cdc_columns_map(&apply->cols, &apply->target, apply->staging_rel, &apply->rule);
 }
 
@@ -334,8 +326,8 @@ fed_columns(CdcApply *apply)
  * SELECT, INSERT and UPDATE on key, position, applied and tombstone columns,
  * whatever the batch holds.
  */
-static void
-begin_target(CdcApply *apply)
+void
+cdc_call_begin_target(CdcApply *apply)
 {
 	CdcTarget  *target = &apply->target;
 	Bitmapset  *set = NULL;
@@ -389,16 +381,18 @@ check_kind(CdcApply *apply)
 }
 
 /*
- * The greatest truncate of the batch counts if it is above fence and floor;
+ * What is read of the batch against what is recorded of the target: positions
+ * of one kind only.  The greatest truncate of the batch counts if it is above fence and floor;
  * then every row at or below it is dead, and the fence rises to it.
  */
-static void
-judge_truncate(CdcApply *apply)
+void
+cdc_call_judge_batch(CdcApply *apply)
 {
 	CdcTarget  *target = &apply->target;
 	CdcHorizon *horizon = &target->horizon;
 	const CdcPos *pos = &apply->read.truncate;
 
+	check_kind(apply);
 	if (pos->len == 0 ||
 		cdc_pos_compare(pos->bytes, pos->len, horizon->fence.bytes, horizon->fence.len) <= 0 ||
 		cdc_pos_compare(pos->bytes, pos->len, horizon->floor.bytes, horizon->floor.len) <= 0)
@@ -514,36 +508,47 @@ make_result(FunctionCallInfo fcinfo, CdcApply *apply)
 
 /* ---------- the call ---------- */
 
+/*
+ * STEP 1: the relations, under the target's apply lock, and STEP 2: columns on
+ * one side only.  False: another apply holds the lock, and the call does not
+ * wait.  *fed: new columns that staging feeds, to be recorded.
+ */
+bool
+cdc_call_open(CdcApply *apply, List **fed)
+{
+	if (!open_relations(apply))
+		return false;
+	describe(apply);
+	if (apply->no_log)
+		return true;
+	handle_schema_change(apply);
+	*fed = fed_columns(apply);
+	return true;
+}
+
 static void
 run(CdcApply *apply)
 {
 	CdcFold    *fold;
 	List	   *fed;
 
-	/* STEP 1: the relations, under the target's apply lock */
-	if (!open_relations(apply))
+	/* STEPS 1 and 2: the relations and their columns */
+	if (!cdc_call_open(apply, &fed))
 	{
 		apply->skipped = true;
 		return;
 	}
-	describe(apply);
-
-	/* STEP 2: columns on one side only */
-	handle_schema_change(apply);
-	fed = fed_columns(apply);
 
 	/* STEP 3: the caller's rights, before anything is read */
-	begin_target(apply);
+	cdc_call_begin_target(apply);
 	begin_bookmark(apply);
 
 	/* STEP 4: staging, one winner per key */
 	fold = cdc_fold_create(&apply->target, &apply->cols, &apply->rule);
-	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, &apply->read);
-
-	check_kind(apply);
+	cdc_read_staging(&apply->target, &apply->cols, &apply->rule, fold, NULL, &apply->read);
 
 	/* STEP 5: a truncate event comes before what stands above it */
-	judge_truncate(apply);
+	cdc_call_judge_batch(apply);
 
 	/* STEP 6: winners judged and written, in a command of their own */
 	CommandCounterIncrement();

@@ -128,6 +128,7 @@ typedef struct CdcRule
 	int64		expect_events;
 	bool		dry_run;
 	bool		nowait;
+	bool		explain;		/* a dry run that keeps to every event (cdc_explain.c) */
 } CdcRule;
 
 struct CdcRegistration;
@@ -222,6 +223,8 @@ typedef struct CdcTarget
 	Oid			tombstones;		/* the side table, or 0 */
 	CdcHorizon	horizon;
 	CdcPos		truncate;		/* the batch's truncate that counts, or none */
+
+	bool		explain;		/* only looked at, by who may read it */
 
 	/* executor, from cdc_target_begin on */
 	bool		dry_run;
@@ -327,7 +330,7 @@ extern void cdc_tombstones_rewind(CdcTarget *target);
 extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
 extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
 extern bool cdc_tombstones_any(Oid relid);
-extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows);
+extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, bool above, int64 max_rows);
 extern void cdc_tombstones_renew(CdcTarget *target);
 extern void cdc_tombstones_close(CdcTarget *target);
 
@@ -389,8 +392,10 @@ typedef struct CdcColumns
 	AttrNumber	absent_attno;
 	AttrNumber	bookmark_attno;
 	struct CdcBookmark *bookmark;	/* how far staging has been read, or NULL */
-	bool		as_read;		/* a kept event is its staging row, as it stands there */
+	bool		all_columns;	/* the query selects staging's rows as they stand */
 	Node	   *position;		/* then: the parsed staging_position, or NULL */
+	bool		as_read;		/* and a kept event is its staging row */
+	bool		numbered;		/* an event's last value is its number in the batch */
 	int			nevent;			/* values of an event: keys, columns, old keys */
 	AttrNumber *event_at;		/* value - 1 -> its attribute in event_desc */
 	TupleDesc	event_desc;
@@ -401,6 +406,7 @@ typedef struct CdcColumns
 	CdcMarker  *markers;
 	bool		markers_hide;	/* some may stand compressed in a row */
 	ExprContext *econtext;		/* of the casts */
+	MemoryContext cast_context; /* of casts made anew, or NULL */
 	Bitmapset  *used;			/* staging attributes that expressions use */
 } CdcColumns;
 
@@ -418,6 +424,7 @@ extern void cdc_expr_check(const char *text, const char *param);
 extern char *cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type);
 extern char *cdc_expr_localize(Relation staging, const char *text, const char *param);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
+extern void cdc_columns_renew(CdcColumns *cols);
 
 /* ---------- what becomes of rows that were read (cdc_consume.c) ---------- */
 
@@ -531,8 +538,28 @@ typedef struct CdcReadResult
 	CdcPos		high;
 } CdcReadResult;
 
+/* A row of staging, as the reader takes it; nothing in it outlives the row. */
+typedef struct CdcSeen
+{
+	int64		number;			/* of the row in the batch, from 1 */
+	CdcClass	class;			/* CDC_UNKNOWN: cannot be used */
+	char	   *key;			/* as JSON; NULL: none */
+	char	   *op;				/* as staging says; where it does not, what it is taken for */
+	CdcPos		pos;
+	bool		unplaced;		/* which does not count */
+	const Datum *keys;			/* of an event */
+	const char *reason;			/* why it is ignored or cannot be used */
+} CdcSeen;
+
+/* Who wants to see every row, and wants bad ones named instead of refused. */
+typedef struct CdcWatch
+{
+	void		(*row) (struct CdcWatch *watch, const CdcSeen *seen);
+	char	   *failed;			/* the query itself failed: why */
+} CdcWatch;
+
 extern void cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
-							 CdcFold *fold, CdcReadResult *result);
+							 CdcFold *fold, CdcWatch *watch, CdcReadResult *result);
 
 /* ---------- the new row (cdc_image.c) ---------- */
 

@@ -147,6 +147,33 @@ cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull)
 	return ExecEvalExpr(cast, cols->econtext, isnull);
 }
 
+/*
+ * Make the casts anew, after one has failed: what an expression was about when
+ * it failed is still in its state.
+ */
+void
+cdc_columns_renew(CdcColumns *cols)
+{
+	MemoryContext context = AllocSetContextCreate(cols->econtext->ecxt_per_query_memory,
+												  "cdc_apply casts", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	for (int i = 0; i < cols->nkeys; i++)
+	{
+		if (cols->key_cast[i] != NULL)
+			cols->key_cast[i] = ExecInitExpr(copyObject(cols->key_cast[i]->expr), NULL);
+		if (cols->nold > 0 && cols->old_cast[i] != NULL)
+			cols->old_cast[i] = ExecInitExpr(copyObject(cols->old_cast[i]->expr), NULL);
+	}
+	for (int i = 0; i < cols->ncols; i++)
+		if (cols->cols[i].cast != NULL)
+			cols->cols[i].cast = ExecInitExpr(copyObject(cols->cols[i].cast->expr), NULL);
+	MemoryContextSwitchTo(old);
+	if (cols->cast_context != NULL)
+		MemoryContextDelete(cols->cast_context);
+	cols->cast_context = context;
+}
+
 /* ---------- the map ---------- */
 
 static void
@@ -154,7 +181,6 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
 	int			n = rule->staging_position != NULL ? 1 : target->npos;
 
-	cols->npos = n;
 	cols->pos_attno = palloc0(sizeof(AttrNumber) * n);
 	cols->pos_type = palloc0(sizeof(Oid) * n);
 	if (rule->staging_position != NULL)
@@ -165,6 +191,7 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 															   &cols->position));
 		if (!cdc_position_type_ok(cols->pos_type[0], true, true))
 			cdc_refuse_position_type("staging", "staging_position", cols->pos_type[0]);
+		cols->npos = n;
 		return;
 	}
 	for (int i = 0; i < n; i++)
@@ -194,6 +221,7 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		if (!cdc_position_type_ok(cols->pos_type[i], i == 0, n == 1))
 			cdc_refuse_position_type("staging", name, cols->pos_type[i]);
 	}
+	cols->npos = n;
 }
 
 /*

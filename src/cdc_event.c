@@ -15,6 +15,7 @@
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -46,7 +47,8 @@ keep_as_read(CdcColumns *cols, const CdcRule *rule)
 	Bitmapset  *used = bms_copy(cols->used);
 	int			in_vain = 0;
 
-	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
+	if (rule->explain ||
+		(relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
 		(rule->consume == CDC_CONSUME_DELETE && !rule->dry_run) ||
 		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		return false;
@@ -99,6 +101,22 @@ keep_as_read(CdcColumns *cols, const CdcRule *rule)
 }
 
 /*
+ * For who explains: may a staging_position be worked out here, row by row, so
+ * that one that fails does not end the query?
+ */
+static bool
+position_by_row(const CdcColumns *cols, const CdcRule *rule)
+{
+	if (!rule->explain || rule->staging_position == NULL ||
+		pg_class_aclcheck(RelationGetRelid(cols->staging), GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		return false;
+	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i <= 0; i++)
+		if (bms_is_member(i - FirstLowInvalidHeapAttributeNumber, cols->used))
+			return false;
+	return true;
+}
+
+/*
  * Work out the shape of kept events: staging's, or keys, columns as staging has
  * them, old keys.
  */
@@ -109,9 +127,11 @@ cdc_events_map(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 	AttrNumber *at;
 	int			n = 0;
 
-	cols->nevent = cols->nkeys + cols->ncols + cols->nold;
+	cols->numbered = rule->explain;
+	cols->nevent = cols->nkeys + cols->ncols + cols->nold + (cols->numbered ? 1 : 0);
 	cols->event_at = at = palloc(sizeof(AttrNumber) * (cols->nevent + 1));
 	cols->as_read = keep_as_read(cols, rule);
+	cols->all_columns = cols->as_read || position_by_row(cols, rule);
 	if (cols->as_read)
 	{
 		desc = CreateTupleDescCopyConstr(RelationGetDescr(cols->staging));
@@ -131,6 +151,8 @@ cdc_events_map(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 			TupleDescInitEntry(desc, ++n, NULL, cols->cols[i].source_type, -1, 0);
 		for (int i = 0; i < cols->nold; i++)
 			TupleDescInitEntry(desc, ++n, NULL, target->keys[i].type, target->keys[i].typmod, 0);
+		if (cols->numbered)
+			TupleDescInitEntry(desc, ++n, NULL, INT8OID, -1, 0);
 		cdc_finalize_tuple_desc(desc);
 		for (int i = 0; i < n; i++)
 			at[i] = i + 1;

@@ -100,6 +100,7 @@ extern CdcEvent *cdc_fold_next(CdcFold *fold, bool keep);
 extern bool cdc_fold_keeps_much(const CdcFold *fold);
 extern void cdc_fold_end(CdcFold *fold);
 extern int64 cdc_fold_counted(CdcFold *fold);
+extern CdcEvent *cdc_fold_winner(CdcFold *fold, const Datum *keys, bool *same);
 
 /* hints (cdc_peek.c) */
 typedef struct CdcPeek CdcPeek;

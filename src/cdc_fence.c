@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_fence.c
- *		Fences, floors and epochs of attached targets: purging tombstones, and
- *		the functions that set them by hand.
+ *		Fences, floors and epochs of attached targets: purging tombstones, taking
+ *		back what was applied, and the functions that set them by hand.
  *
  * Rows are removed or marked by one ordinary statement, run as the caller and
  * let through by the guard.  Every name in it is qualified, operators too, so
@@ -28,7 +28,7 @@
 
 #include "cdc_attach.h"
 #include "cdc_guard.h"
-#include "cdc_registry.h"
+#include "cdc_sql.h"
 
 /* An attached target, for its owner. */
 typedef struct CdcOwned
@@ -43,61 +43,15 @@ PG_FUNCTION_INFO_V1(cdc_purge_tombstones);
 PG_FUNCTION_INFO_V1(cdc_set_fence);
 PG_FUNCTION_INFO_V1(cdc_set_floor);
 PG_FUNCTION_INFO_V1(cdc_new_epoch);
+PG_FUNCTION_INFO_V1(cdc_forget);
 
 /* ---------- SQL over target and side table ---------- */
-
-static const char *
-extension_schema(void)
-{
-	return quote_identifier(get_namespace_name(cdc_extension_schema()));
-}
-
-static const char *
-column_name(const CdcTarget *target, AttrNumber attno)
-{
-	return quote_identifier(get_attname(target->relid, attno, false));
-}
-
-/* The position of a target's row as one cdc_position. */
-static char *
-position_expression(const CdcTarget *target)
-{
-	StringInfoData s;
-
-	if (target->pos_single)
-		return pstrdup(column_name(target, target->pos_attno[0]));
-	initStringInfo(&s);
-	appendStringInfoChar(&s, '(');
-	for (int i = 0; i < target->npos; i++)
-	{
-		const char *name = column_name(target, target->pos_attno[i]);
-
-		if (i > 0)
-			appendStringInfoString(&s, " OPERATOR(pg_catalog.||) ':' OPERATOR(pg_catalog.||) ");
-		if (target->pos_type[i] == LSNOID)
-			appendStringInfo(&s, "%s::pg_catalog.text", name);
-		else if (i == 0)
-			appendStringInfo(&s, "pg_catalog.trunc(%s::pg_catalog.numeric)::pg_catalog.text", name);
-		else
-			appendStringInfo(&s, "pg_catalog.trunc(coalesce(%s, 0)::pg_catalog.numeric)::pg_catalog.text", name);
-	}
-	appendStringInfo(&s, ")::%s.cdc_position", extension_schema());
-	return s.data;
-}
-
-/* Is the target's row dead?  Row home only. */
-static char *
-dead_expression(const CdcTarget *target)
-{
-	return psprintf("%s %s", column_name(target, target->tomb_attno),
-					target->tomb_time ? "IS NOT NULL" : "IS TRUE");
-}
 
 /* Condition: the position of a row is at or below parameter 1, or there is none. */
 static char *
 not_above(const char *position)
 {
-	return psprintf("NOT %s.cdc_supersedes(%s, $1)", extension_schema(), position);
+	return psprintf("NOT %s.cdc_supersedes(%s, $1)", cdc_sql_schema(), position);
 }
 
 /* Run one statement past the guard; the number of rows. */
@@ -161,10 +115,10 @@ any_row(const char *sql, int nargs, Oid *types, Datum *values)
 bool
 cdc_target_has_positions(const CdcTarget *target)
 {
-	const char *schema = extension_schema();
+	const char *schema = cdc_sql_schema();
 
 	return any_row(psprintf("SELECT FROM %s WHERE %s.cdc_supersedes(%s, NULL) LIMIT 1",
-							cdc_quoted_relation(target->relid), schema, position_expression(target)),
+							cdc_quoted_relation(target->relid), schema, cdc_sql_position(target)),
 				   0, NULL, NULL) ||
 		(OidIsValid(target->tombstones) && cdc_tombstones_any(target->tombstones));
 }
@@ -244,9 +198,9 @@ describe_graves(const CdcTarget *target, Graves *graves)
 	else
 	{
 		graves->relid = target->relid;
-		graves->where = dead_expression(target);
-		graves->position = position_expression(target);
-		graves->time = target->tomb_time ? column_name(target, target->tomb_attno) : NULL;
+		graves->where = cdc_sql_dead(target);
+		graves->position = cdc_sql_position(target);
+		graves->time = target->tomb_time ? cdc_sql_column(target, target->tomb_attno) : NULL;
 	}
 }
 
@@ -254,7 +208,7 @@ describe_graves(const CdcTarget *target, Graves *graves)
 static void
 position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than, CdcPos *pos)
 {
-	const char *schema = extension_schema();
+	const char *schema = cdc_sql_schema();
 
 	if (graves->time == NULL)
 		ereport(ERROR,
@@ -271,24 +225,32 @@ position_by_age(const CdcTarget *target, const Graves *graves, Datum older_than,
 				   1, INTERVALOID, older_than, pos);
 }
 
+/* The greatest position that the target stores, of rows and tombstones. */
+static void
+greatest_stored(const CdcTarget *target, const Graves *graves, CdcPos *pos)
+{
+	const char *schema = cdc_sql_schema();
+	CdcPos		dead;
+
+	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, cdc_sql_position(target),
+							cdc_quoted_relation(target->relid)), 0, InvalidOid, (Datum) 0, pos);
+	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, graves->position,
+							cdc_quoted_relation(graves->relid)), 0, InvalidOid, (Datum) 0, &dead);
+	if (cdc_pos_compare(dead.bytes, dead.len, pos->bytes, pos->len) > 0)
+		*pos = dead;
+}
+
 /* Is pos above everything that was ever applied to the target? */
 static bool
 above_all(CdcOwned *owned, const Graves *graves, const CdcPos *pos)
 {
-	CdcTarget  *target = &owned->target;
-	const char *schema = extension_schema();
 	CdcPos		high = owned->reg.high;
 	CdcPos		found;
 
 	if (cdc_pos_compare(pos->bytes, pos->len, high.bytes, high.len) <= 0)
 		return false;
 	/* positions may be older than the attachment */
-	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, position_expression(target),
-							cdc_quoted_relation(target->relid)), 0, InvalidOid, (Datum) 0, &found);
-	if (cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) <= 0)
-		return false;
-	query_position(psprintf("SELECT %s.max(%s) FROM %s", schema, graves->position,
-							cdc_quoted_relation(graves->relid)), 0, InvalidOid, (Datum) 0, &found);
+	greatest_stored(&owned->target, graves, &found);
 	return cdc_pos_compare(pos->bytes, pos->len, found.bytes, found.len) > 0;
 }
 
@@ -303,7 +265,7 @@ remove_tombstones(const CdcTarget *target, const Graves *graves, const CdcPos *p
 	char	   *sql;
 
 	if (OidIsValid(target->tombstones))
-		return cdc_tombstones_purge(target->tombstones, pos, max_rows);
+		return cdc_tombstones_purge(target->tombstones, pos, false, max_rows);
 	values[0] = cdc_value_from_bytes(pos->bytes, pos->len);
 	values[1] = Int64GetDatum(max_rows);
 	if (max_rows < 0)
@@ -383,6 +345,114 @@ cdc_purge_tombstones(PG_FUNCTION_ARGS)
 	PopActiveSnapshot();
 	close_owned(&owned);
 	PG_RETURN_INT64(removed);
+}
+
+/* ---------- taking back ---------- */
+
+/*
+ * What stands for no position in the target's rows: a NULL in the first of its
+ * position columns, or where that allows none its type's own.
+ */
+static const char *
+no_position(const CdcTarget *target)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(target->rel), target->pos_attno[0] - 1);
+
+	if (!att->attnotnull)
+		return "NULL";
+	if (!target->pos_single && target->pos_kind == CDC_POSITION_NUMBER)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rows of target \"%s\" cannot be without a position", target->name),
+				 errdetail("Column \"%s\" is NOT NULL, and 0 is a position.",
+						   NameStr(att->attname)),
+				 errhint("Use ALTER TABLE .. ALTER COLUMN .. DROP NOT NULL.")));
+	return target->pos_single ? psprintf("'0/0'::%s.cdc_position", cdc_sql_schema()) :
+		"'0/0'::pg_catalog.pg_lsn";
+}
+
+/*
+ * Events at or below fence or floor would not be applied again to the rows that
+ * lost their position, nor a truncate there.
+ */
+static void
+forget_horizon(CdcOwned *owned, int column, const char *what)
+{
+	const CdcPos none = {0};
+	const CdcPos *pos = column == STATE_FENCE ? &owned->reg.horizon.fence : &owned->reg.horizon.floor;
+
+	if (pos->len == 0)
+		return;
+	ereport(NOTICE,
+			(errmsg("the %s of target \"%s\" is removed", what, owned->target.name),
+			 errdetail("It was at %s; events up to there would not be applied again.",
+					   cdc_pos_text(pos->bytes, pos->len)),
+			 errhint("Set it again when the log has been replayed (cdc_set_%s).", what)));
+	cdc_registry_set_position(&owned->reg, column, &none);
+}
+
+static int64
+forget_above(CdcOwned *owned, const CdcPos *above, Datum value)
+{
+	CdcTarget  *target = &owned->target;
+	const char *schema = cdc_sql_schema();
+	char	   *rows = cdc_quoted_relation(target->relid);
+	Oid			type = cdc_position_type();
+	const char *none = no_position(target);
+	int64		n = 0;
+
+	if (target->tomb_attno != 0)
+		n += run_statement(target->relid,
+						   psprintf("DELETE FROM %s WHERE %s AND %s.cdc_supersedes(%s, $1)", rows,
+									cdc_sql_dead(target), schema, cdc_sql_position(target)),
+						   1, &type, &value);
+	else
+		n += cdc_tombstones_purge(target->tombstones, above, true, -1);
+	return n + run_statement(target->relid,
+							 psprintf("UPDATE %s SET %s = %s WHERE %s.cdc_supersedes(%s, $1)", rows,
+									  cdc_sql_column(target, target->pos_attno[0]), none, schema,
+									  cdc_sql_position(target)),
+							 1, &type, &value);
+}
+
+Datum
+cdc_forget(PG_FUNCTION_ARGS)
+{
+	CdcOwned	owned;
+	Graves		graves;
+	CdcPos		above,
+				left;
+	const CdcPos *fence = &owned.reg.horizon.fence;
+	const CdcPos *floor = &owned.reg.horizon.floor;
+	int64		n;
+
+	open_owned(fcinfo, "cdc_forget()", &owned);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("above must not be NULL"),
+				 errhint("'0/0' takes back every position.")));
+	cdc_pos_from_datum(&above, PG_GETARG_DATUM(1), false);
+	cdc_registry_check_kind(&owned.reg, &above, owned.target.name);
+	describe_graves(&owned.target, &graves);
+	PushActiveSnapshot(GetLatestSnapshot());
+	n = forget_above(&owned, &above, PG_GETARG_DATUM(1));
+	PopActiveSnapshot();
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	if (cdc_pos_compare(owned.reg.high.bytes, owned.reg.high.len, above.bytes, above.len) > 0)
+	{
+		greatest_stored(&owned.target, &graves, &left);
+		cdc_registry_set_position(&owned.reg, STATE_HIGH_POSITION, &left);
+	}
+	if (n > 0 || cdc_pos_compare(fence->bytes, fence->len, above.bytes, above.len) > 0)
+		forget_horizon(&owned, STATE_FENCE, "fence");
+	if (n > 0 || cdc_pos_compare(floor->bytes, floor->len, above.bytes, above.len) > 0)
+		forget_horizon(&owned, STATE_FLOOR, "floor");
+	cdc_registry_put_state(&owned.reg);
+	PopActiveSnapshot();
+	close_owned(&owned);
+	PG_RETURN_INT64(n);
 }
 
 /* ---------- by hand ---------- */

@@ -543,6 +543,40 @@ cdc_fold_next(CdcFold *fold, bool keep)
 	return fold->next < n ? winners[fold->next++] : NULL;
 }
 
+/*
+ * The winner of a key, keys being asked for in the order of the key index; or,
+ * *same false, the next one before it, which is of a key that no event has but
+ * one that moved away from it.  keys NULL: what is left of those.
+ */
+CdcEvent *
+cdc_fold_winner(CdcFold *fold, const Datum *keys, bool *same)
+{
+	CdcEvent   *ev;
+
+	*same = false;
+	if (fold->spill != NULL)
+	{
+		ev = cdc_spill_next(fold, false);
+		*same = ev != NULL && keys != NULL && cdc_fold_matches(fold, ev, keys);
+		return ev;
+	}
+	for (int kills = 0; kills < 2 && keys != NULL; kills++)
+	{
+		if (fold->passed[kills] >= fold->nwinners[kills])
+			continue;
+		ev = fold->winners[kills][fold->passed[kills]];
+		if (cdc_fold_matches(fold, ev, keys))
+		{
+			fold->passed[kills]++;
+			*same = true;
+			return ev;
+		}
+	}
+	if (fold->passed[true] >= fold->nwinners[true])
+		return NULL;
+	return fold->winners[true][fold->passed[true]++];
+}
+
 /* The winner so many places after the next, NULL where it is not known. */
 const CdcEvent *
 cdc_fold_ahead(CdcFold *fold, int64 n)

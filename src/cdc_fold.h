@@ -41,6 +41,7 @@ struct CdcFold
 	int64		nwinners[2];
 	bool		kills;			/* which are given out */
 	int64		next;
+	int64		passed[2];		/* those that cdc_fold_winner() has given out */
 	struct fold_hash *table;
 	const Datum *probe;			/* key being looked up */
 	int64		counted;		/* events offered, without moved-away deletes */

@@ -110,7 +110,7 @@ cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 	target->estate = estate;
 	target->dry_run = dry_run;
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
-	rights.required = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+	rights.required = target->explain ? ACL_SELECT : ACL_SELECT | ACL_INSERT | ACL_UPDATE;
 	rights.selected = bms_copy(columns);
 	rights.inserted = bms_copy(columns);
 	rights.updated = bms_copy(columns);
@@ -119,7 +119,8 @@ cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 		fired = bms_del_member(fired, target->keys[i].attno - FirstLowInvalidHeapAttributeNumber);
 	if (OidIsValid(target->tombstones))
 	{
-		rights.required |= ACL_DELETE;
+		if (!target->explain)
+			rights.required |= ACL_DELETE;
 		side = table_open(target->tombstones, lockmode);
 	}
 	cdc_init_range_table(estate, target->rel, side, lockmode, &rights, fired);

@@ -29,6 +29,7 @@
  *	cdc_gap			values that an event does not carry
  *	cdc_query		the query over staging
  *	cdc_read		staging read: rows become events
+ *	cdc_watch		the same row by row, where no row may end the call
  *	cdc_fold		one winner per key of a batch
  *	cdc_event		kept events: how they lie in memory, and their values
  *	cdc_peek		what the fold will touch soon, asked for early
@@ -46,7 +47,8 @@
  *	cdc_guarded		the table it fires for: rule, what is stored for a key
  *	cdc_exempt		how the extension's own writes get past it
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
- *	cdc_fence		purging, fences, floors, epochs
+ *	cdc_sql			texts for statements over a target's rows
+ *	cdc_fence		purging, fences, floors, epochs, taking back
  *	cdc_attach		a target's rule checked and recorded; what it lacks is added
  *					(cdc_attach_ddl, cdc_attach_guard, cdc_attach_record)
  *	cdc_live_view	the view of a target's live rows
@@ -61,9 +63,14 @@
  *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
+ *	cdc_explain		what an apply would make of each event, and why
+ *	cdc_resurrected	rows that live although they should not
+ *	cdc_check		the questions to ask before events are applied
  *
  * Calls go one way: apply -> rule registry target home column consume bookmark
- * read fold write fence report; column consume read -> bookmark; attach detach follow fence -> rule registry target exempt;
+ * read fold write fence report; column consume read -> bookmark;
+ * explain resurrected check -> apply watch sql; watch -> read fold;
+ * fence -> sql; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;

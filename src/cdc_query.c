@@ -5,8 +5,8 @@
  *
  * It is a plain SELECT, or with consume => 'delete' one DELETE .. RETURNING.
  * A bookmark adds a condition on the transaction that loaded a row.
- * Where rows are kept as they are read (cols->as_read) it selects all columns
- * as they stand, so that the executor hands on the row itself.
+ * Where rows are taken as they stand (cols->all_columns) it selects all columns
+ * in their order, so that the executor hands on the row itself.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@ add_column(CdcQuery *q, StringInfo sql, AttrNumber attno)
 
 	if (attno == 0)
 		return -1;
-	if (q->cols->as_read)
+	if (q->cols->all_columns)
 		return attno - 1;
 	appendStringInfo(sql, "%s%s", sql->len > 0 ? ", " : "",
 					 quote_identifier(NameStr(TupleDescAttr(desc, attno - 1)->attname)));
@@ -51,6 +51,7 @@ add_row(CdcQuery *q, StringInfo sql)
 
 	for (int i = 0; i < desc->natts; i++)
 		appendStringInfo(sql, "%s%s", i > 0 ? ", " : "",
+						 TupleDescAttr(desc, i)->attisdropped ? "NULL" :
 						 quote_identifier(NameStr(TupleDescAttr(desc, i)->attname)));
 }
 
@@ -79,11 +80,11 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 	memset(q, 0, sizeof(CdcQuery));
 	q->cols = cols;
 	initStringInfo(&list);
-	if (cols->as_read)
+	if (cols->all_columns)
 		add_row(q, &list);
 	if (rule->staging_position == NULL)
 		q->pos_at = add_columns(q, &list, cols->npos, cols->pos_attno);
-	else if (!cols->as_read)
+	else if (!cols->all_columns)
 	{
 		appendStringInfo(&list, "(%s\n)", rule->staging_position);
 		q->pos_at = palloc0(sizeof(int));

@@ -24,50 +24,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "cdc_apply.h"
-
-/* rows that cannot be used, with one of them as an example */
-typedef struct CdcFaults
-{
-	int64		count;
-	char	   *value;			/* the op */
-	char	   *example;
-} CdcFaults;
-
-typedef struct CdcReader
-{
-	DestReceiver pub;
-	CdcTarget  *target;
-	CdcColumns *cols;
-	const CdcRule *rule;
-	CdcFold    *fold;
-	CdcPeek    *peek;			/* or NULL */
-	CdcReadResult *result;
-	CdcOps	   *ops;
-	CdcOp		default_op;
-	MemoryContext row_context;
-	MemoryContext call_context;
-	CdcContext *context;
-	CdcQuery	query;			/* where its columns stand */
-	ExprState  *position;		/* staging_position over the row, or NULL */
-	Oid			flag_type;
-	CdcGapList	unchanged;
-	CdcGapList	absent;
-	bool		look_for_gaps;
-	bool		only_markers;	/* that is, for placeholders, or for nothing */
-	uint8	   *gaps;
-	Datum	   *values;			/* of the event in hand */
-	bool	   *isnull;
-	Datum	   *pos_values;		/* and the parts of its position */
-	bool	   *pos_null;
-	bool		kind_known;
-	CdcPositionKind kind;
-	int64		null_records;
-	CdcFaults	bad_op,
-				null_key,
-				null_position,
-				truncates;
-} CdcReader;
+#include "cdc_read.h"
 
 /* ---------- one row ---------- */
 
@@ -115,7 +72,8 @@ row_text(CdcReader *r, TupleTableSlot *slot)
 static void
 note_fault(CdcReader *r, CdcFaults *faults, TupleTableSlot *slot)
 {
-	if (faults->count++ == 0)
+	r->reason = faults->reason;
+	if (r->watch == NULL && faults->count++ == 0)
 		faults->example = MemoryContextStrdup(r->call_context, row_text(r, slot));
 }
 
@@ -186,6 +144,7 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	{
 		/* a Kafka record without a value, which follows a delete */
 		r->null_records++;
+		r->reason = "a record without op, position and values, as Kafka writes after a delete";
 		op.class = CDC_IGNORE;
 		return op;
 	}
@@ -206,10 +165,10 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 	}
 	if (op.class == CDC_UNKNOWN)
 	{
-		if (r->bad_op.value == NULL)
+		if (r->bad_op.value == NULL && r->watch == NULL)
 			r->bad_op.value = MemoryContextStrdup(r->call_context, op_null ? "NULL" :
 												  cdc_op_text(r->ops, slot->tts_values[r->query.op_at]));
-		if (r->bad_op.count == 0 ||
+		if (r->watch != NULL || r->bad_op.count == 0 ||
 			strcmp(r->bad_op.value, op_null ? "NULL" :
 				   cdc_op_text(r->ops, slot->tts_values[r->query.op_at])) == 0)
 			note_fault(r, &r->bad_op, slot);
@@ -376,65 +335,82 @@ read_position(CdcReader *r, TupleTableSlot *slot, CdcPos *pos)
 		cdc_pos_enter_epoch(pos, r->rule->epoch);
 }
 
-static void
-read_row(CdcReader *r, TupleTableSlot *slot)
+/*
+ * Take a row.  True: it is an event, complete but for what in->complete puts
+ * off.  Else it has been counted, or its fault noted; *op says which.
+ */
+static inline bool
+read_row(CdcReader *r, TupleTableSlot *slot, CdcIncoming *in, CdcPos *pos, CdcOp *op)
 {
 	CdcColumns *cols = r->cols;
-	CdcIncoming in;
-	CdcPos		pos;
-	CdcOp		op;
 
 	slot_getsomeattrs(slot, r->query.need);
 	r->result->events++;
 	if (cols->bookmark != NULL)
 		cdc_bookmark_note(cols->bookmark, slot, r->query.bookmark_at);
-	read_position(r, slot, &pos);
-	op = classify(r, slot, pos.len > 0);
-	if (op.class == CDC_UNKNOWN)
-		return;
-	if (op.class == CDC_IGNORE)
+	read_position(r, slot, pos);
+	*op = classify(r, slot, pos->len > 0);
+	if (op->class == CDC_UNKNOWN)
+		return false;
+	if (op->class == CDC_IGNORE)
 	{
 		r->result->ignored++;
-		return;
+		return false;
 	}
-	if (op.class == CDC_TRUNCATE)
+	if (op->class == CDC_TRUNCATE)
 	{
-		read_truncate(r, slot, &pos);
-		return;
+		read_truncate(r, slot, pos);
+		return false;
 	}
 
-	r->context->pos = pos.bytes;
-	r->context->poslen = pos.len;
+	r->context->pos = pos->bytes;
+	r->context->poslen = pos->len;
 	convert_keys(r, slot, r->query.key_at, cols->key_cast, 0);
 	for (int i = 0; i < cols->nkeys; i++)
 		if (r->isnull[i])
 		{
 			note_fault(r, &r->null_key, slot);
-			return;
+			return false;
 		}
-	if (pos.len == 0 && op.class != CDC_SNAPSHOT)
+	if (pos->len == 0 && op->class != CDC_SNAPSHOT)
 	{
 		note_fault(r, &r->null_position, slot);
-		return;
+		return false;
 	}
-	in.class = op.class;
-	in.flags = op.second ? CDC_EVENT_SECOND : 0;
-	in.pos = &pos;
-	in.values = r->values;
-	in.isnull = r->isnull;
-	in.row = slot;
-	in.as_read = NULL;
-	in.tuple = NULL;
-	in.gaps = NULL;
-	in.complete = complete_event;
-	in.arg = r;
+	in->class = op->class;
+	in->flags = op->second ? CDC_EVENT_SECOND : 0;
+	in->pos = pos;
+	in->values = r->values;
+	in->isnull = r->isnull;
+	in->row = slot;
+	in->as_read = NULL;
+	in->tuple = NULL;
+	in->gaps = NULL;
+	in->complete = complete_event;
+	in->arg = r;
 	if (key_moves(r, slot))
-		in.flags |= CDC_EVENT_MOVES;
-	if (op.class == CDC_SNAPSHOT && !snapshot_placed(r, &pos))
-		in.flags |= CDC_EVENT_UNPLACED;
-	if (pos.len > 0)
-		note_position(r, &pos);
-	cdc_fold_offer(r->fold, &in);
+		in->flags |= CDC_EVENT_MOVES;
+	if (op->class == CDC_SNAPSHOT && !snapshot_placed(r, pos))
+		in->flags |= CDC_EVENT_UNPLACED;
+	if (pos->len > 0)
+		note_position(r, pos);
+	return true;
+}
+
+/* The same for rows that are watched; the fold is not offered them here. */
+bool
+cdc_read_row(CdcReader *r, TupleTableSlot *slot, CdcIncoming *in, CdcPos *pos, CdcOp *op)
+{
+	if (!read_row(r, slot, in, pos, op))
+		return false;
+	if (r->cols->numbered)
+	{
+		r->values[r->cols->nevent - 1] = Int64GetDatum(r->result->events);
+		r->isnull[r->cols->nevent - 1] = false;
+	}
+	in->complete(in, in->arg);
+	in->complete = NULL;
+	return true;
 }
 
 static bool
@@ -442,10 +418,14 @@ receive_slot(TupleTableSlot *slot, DestReceiver *self)
 {
 	CdcReader  *r = (CdcReader *) self;
 	MemoryContext old = MemoryContextSwitchTo(r->row_context);
+	CdcIncoming in;
+	CdcPos		pos;
+	CdcOp		op;
 
 	if (r->peek != NULL)
 		cdc_peek_ahead(r->peek, slot);
-	read_row(r, slot);
+	if (read_row(r, slot, &in, &pos, &op))
+		cdc_fold_offer(r->fold, &in);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(r->row_context);
 	return true;
@@ -519,8 +499,23 @@ report_faults(CdcReader *r)
 						   (long long) r->null_records)));
 }
 
+/* staging_position over rows that come as they stand; with casts made anew it is too. */
+void
+cdc_read_make_position(CdcReader *r)
+{
+	CdcColumns *cols = r->cols;
+	MemoryContext old;
+
+	if (!cols->all_columns || cols->position == NULL)
+		return;
+	old = MemoryContextSwitchTo(cols->cast_context != NULL ? cols->cast_context : r->call_context);
+	r->position = ExecInitExpr(expression_planner((Expr *) copyObject(cols->position)), NULL);
+	MemoryContextSwitchTo(old);
+}
+
 static CdcReader *
-make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold)
+make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
+			CdcWatch *watch)
 {
 	CdcReader  *r = palloc0(sizeof(CdcReader));
 
@@ -533,7 +528,8 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->cols = cols;
 	r->rule = rule;
 	r->fold = fold;
-	r->peek = cdc_peek_create(fold);
+	r->watch = watch;
+	r->peek = watch == NULL ? cdc_peek_create(fold) : NULL;
 	r->call_context = CurrentMemoryContext;
 	r->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply staging row",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -550,20 +546,23 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->isnull = palloc0(sizeof(bool) * cols->nevent);
 	r->pos_values = palloc0(sizeof(Datum) * cols->npos);
 	r->pos_null = palloc0(sizeof(bool) * cols->npos);
-	if (cols->as_read && cols->position != NULL)
-		r->position = ExecInitExpr(expression_planner((Expr *) cols->position), NULL);
+	r->bad_op.reason = "unknown op: op_map can say what it means";
+	r->null_key.reason = "NULL in the key";
+	r->null_position.reason = "no position, which only a snapshot row may lack";
+	r->truncates.reason = "a truncate event needs an attached target";
+	cdc_read_make_position(r);
 	return r;
 }
 
 /*
  * Read staging into the fold.  Runs one query through SPI as the caller;
- * raises when any row cannot be used.
+ * raises when any row cannot be used, unless each is watched.
  */
 void
 cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
-				 CdcReadResult *result)
+				 CdcWatch *watch, CdcReadResult *result)
 {
-	CdcReader  *r = make_reader(target, cols, rule, fold);
+	CdcReader  *r = make_reader(target, cols, rule, fold, watch);
 	SPIExecuteOptions options;
 	CdcContext	context = {.target = target, .staging = cols->staging_name};
 	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &context};
@@ -584,7 +583,13 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	}
 	sql = cdc_query_build(&r->query, cols, rule);
 	error_context_stack = &callback;
-	rc = SPI_execute_extended(sql, &options);
+	if (watch != NULL)
+	{
+		cdc_watch_staging(r, sql);
+		rc = SPI_OK_SELECT;
+	}
+	else
+		rc = SPI_execute_extended(sql, &options);
 	error_context_stack = callback.previous;
 	if (cols->bookmark != NULL)
 		PopActiveSnapshot();
@@ -596,5 +601,6 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 		cdc_refuse_consume(cols->staging_name);
 	SPI_finish();
 	MemoryContextDelete(r->row_context);
-	report_faults(r);
+	if (watch == NULL)
+		report_faults(r);
 }

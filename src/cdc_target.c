@@ -210,6 +210,10 @@ default_positions(CdcTarget *target)
 		if (get_attnum(target->relid, "source_ordinal") > 0)
 			found = lappend(found, pstrdup("source_ordinal"));
 	}
+	if (found == NIL && get_attnum(target->relid, "source_position") > 0)
+		cdc_refuse_position_type("the target", "source_position",
+								 get_atttype(target->relid,
+											 get_attnum(target->relid, "source_position")));
 	if (found == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
@@ -346,6 +350,7 @@ cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
 	cdc_target_describe_key(target, rel, rule->key_columns);
 	describe_position(target, rule);
 	target->horizon = rule->horizon;
+	target->explain = rule->explain;
 	target->tombstones = rule->tombstones;
 	if (OidIsValid(target->tombstones))
 		cdc_tombstones_check(target);

@@ -370,11 +370,12 @@ cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
 }
 
 /*
- * Remove the tombstones at or below a position, at most max_rows unless it is
- * negative; the number removed.  One that somebody changes meanwhile stays.
+ * Remove the tombstones at or below a position, or those above it, at most
+ * max_rows unless that is negative; the number removed.  One that somebody
+ * changes meanwhile stays.
  */
 int64
-cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows)
+cdc_tombstones_purge(Oid relid, const CdcPos *pos, bool above, int64 max_rows)
 {
 	Relation	rel = table_open(relid, RowExclusiveLock);
 	AttrNumber	attno = get_attnum(relid, "source_position");
@@ -396,7 +397,7 @@ cdc_tombstones_purge(Oid relid, const CdcPos *pos, int64 max_rows)
 
 		CHECK_FOR_INTERRUPTS();
 		cdc_position_from_columns(1, &type, &value, &isnull, &stored);
-		if (cdc_pos_compare(stored.bytes, stored.len, pos->bytes, pos->len) > 0)
+		if ((cdc_pos_compare(stored.bytes, stored.len, pos->bytes, pos->len) > 0) != above)
 			continue;
 		if (cdc_table_tuple_delete(rel, &tid, cid, snapshot, &failure) == TM_Ok)
 			removed++;

@@ -65,6 +65,8 @@ compare_same(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *s
 	column = cdc_image_difference(&w->image, leaf, ev, stored);
 	if (column == NULL)
 		return;
+	if (w->told != NULL)
+		w->told->column = column;
 	if (option == CDC_SAME_ERROR)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
@@ -218,6 +220,23 @@ is_truncated(const CdcTarget *target, const CdcEvent *ev)
 }
 
 static void
+take_keys(CdcWriter *w, const CdcEvent *ev)
+{
+	for (int i = 0; i < w->target->nkeys; i++)
+		w->keys[i] = cdc_event_value(w->cols, ev, i + 1, &w->keys_null[i]);
+	w->context.keys = w->keys;
+	w->context.pos = ev->pos;
+	w->context.poslen = ev->poslen;
+}
+
+static void
+tell_stored(CdcJudged *told, const CdcStored *stored)
+{
+	told->state = stored->state;
+	told->stored = stored->pos;
+}
+
+static void
 process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 {
 	CdcTarget  *target = w->target;
@@ -226,12 +245,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 
 	if (is_truncated(target, ev))
 		return;
-	for (int i = 0; i < target->nkeys; i++)
-		w->keys[i] = cdc_event_value(w->cols, ev, i + 1, &w->keys_null[i]);
-	w->context.keys = w->keys;
-	w->context.pos = ev->pos;
-	w->context.poslen = ev->poslen;
-
+	take_keys(w, ev);
 	for (;;)
 	{
 		CdcLeaf    *leaf = cdc_target_leaf(target, w->keys, NULL);
@@ -241,6 +255,8 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 
 		CHECK_FOR_INTERRUPTS();
 		cdc_target_find(target, leaf, w->keys, how, leaf->stored, &stored);
+		if (w->told != NULL)
+			tell_stored(w->told, &stored);
 		v = judge(w, leaf, ev, &stored);
 		if (v.write)
 			written = write_winner(w, leaf, ev, &stored, v.outcome, how);
@@ -250,11 +266,15 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 			continue;
 		}
 		note_verdict(w, ev, &stored, &v);
+		if (w->told != NULL)
+			w->told->crossed = v.crossed;
 		outcome = written == WRITE_SKIPPED ? CDC_IGNORED : v.outcome;
 		break;
 	}
 	w->context.keys = NULL;
 	cdc_event_close(w->cols);
+	if (w->told != NULL)
+		w->told->outcome = outcome;
 	if (counted)
 	{
 		w->judged++;
@@ -310,32 +330,77 @@ write_pass(CdcWriter *w, bool deletes)
 		flush(w);
 }
 
+/*
+ * Judge one winner without writing it, winners being in key order since the
+ * target was rewound.  What was found out before an error is told too.
+ */
+void
+cdc_write_judge(CdcWriter *w, const CdcEvent *ev, CdcJudged *told)
+{
+	memset(told, 0, sizeof(CdcJudged));
+	w->told = told;
+	if (is_truncated(w->target, ev))
+	{
+		CdcLeaf    *leaf;
+		CdcStored	stored;
+
+		take_keys(w, ev);
+		told->truncated = true;
+		told->outcome = CDC_SUPERSEDED;
+		/* no partition is no fault for what is not looked up otherwise */
+		if (w->target->routing == NULL)
+		{
+			leaf = cdc_target_leaf(w->target, w->keys, NULL);
+			cdc_target_find(w->target, leaf, w->keys, CDC_FIND_IN_ORDER, leaf->stored, &stored);
+			tell_stored(told, &stored);
+		}
+	}
+	else
+		process_winner(w, ev, CDC_FIND_IN_ORDER);
+	w->told = NULL;
+	end_row(w);
+}
+
+/* Set up a writer, in the current memory context. */
+void
+cdc_writer_init(CdcWriter *w, CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
+				CdcFold *fold, CdcWriteResult *result)
+{
+	memset(w, 0, sizeof(CdcWriter));
+	w->target = target;
+	w->cols = cols;
+	w->rule = rule;
+	w->fold = fold;
+	w->result = result;
+	memset(result, 0, sizeof(CdcWriteResult));
+	w->context.target = target;
+	w->context.staging = cols->staging_name;
+	w->context.cols = cols;
+	w->image.target = target;
+	w->image.cols = cols;
+	w->image.fold = fold;
+	w->image.rule = rule;
+	w->image.context = &w->context;
+	/* a partition may have more columns, dropped ones, than the target */
+	w->before = palloc(sizeof(Datum) * MaxTupleAttributeNumber);
+	w->before_null = palloc(sizeof(bool) * MaxTupleAttributeNumber);
+	w->keys = palloc0(sizeof(Datum) * target->nkeys);
+	w->keys_null = palloc0(sizeof(bool) * target->nkeys);
+	w->call_context = CurrentMemoryContext;
+	w->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply row",
+										  ALLOCSET_DEFAULT_SIZES);
+}
+
 /* Judge and write all winners of the fold, and count what became of them. */
 void
 cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *fold,
 				  CdcWriteResult *result)
 {
-	CdcWriter	w = {.target = target, .cols = cols, .rule = rule, .fold = fold, .result = result};
+	CdcWriter	w;
 	ErrorContextCallback callback = {error_context_stack, cdc_context_callback, &w.context};
 	MemoryContext old;
 
-	memset(result, 0, sizeof(CdcWriteResult));
-	w.context.target = target;
-	w.context.staging = cols->staging_name;
-	w.context.cols = cols;
-	w.image.target = target;
-	w.image.cols = cols;
-	w.image.fold = fold;
-	w.image.rule = rule;
-	w.image.context = &w.context;
-	/* a partition may have more columns, dropped ones, than the target */
-	w.before = palloc(sizeof(Datum) * MaxTupleAttributeNumber);
-	w.before_null = palloc(sizeof(bool) * MaxTupleAttributeNumber);
-	w.keys = palloc0(sizeof(Datum) * target->nkeys);
-	w.keys_null = palloc0(sizeof(bool) * target->nkeys);
-	w.call_context = CurrentMemoryContext;
-	w.row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply row",
-										  ALLOCSET_DEFAULT_SIZES);
+	cdc_writer_init(&w, target, cols, rule, fold, result);
 	w.ahead = cdc_ahead_create(&w);
 	cdc_fold_finish(fold);
 

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_write.h
- *		What cdc_write.c, cdc_row.c, cdc_bulk.c, cdc_ahead.c and cdc_notice.c share.
+ *		What cdc_write.c, cdc_row.c, cdc_bulk.c, cdc_ahead.c,
+ *		cdc_notice.c and cdc_explain.c share.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +29,17 @@ typedef enum CdcWritten
 
 typedef struct CdcAhead CdcAhead;
 
+/* How a winner was judged, for who wants to know (cdc_explain.c). */
+typedef struct CdcJudged
+{
+	CdcOutcome	outcome;
+	CdcKeyState state;			/* of its key */
+	CdcPos		stored;
+	bool		truncated;		/* by the truncate of its batch */
+	bool		crossed;		/* an upsert and a delete met at one position */
+	const char *column;			/* the first that differs from the stored row, or NULL */
+} CdcJudged;
+
 typedef struct CdcWriter
 {
 	CdcTarget  *target;
@@ -38,6 +50,7 @@ typedef struct CdcWriter
 	CdcAhead   *ahead;			/* NULL: no page is asked for ahead */
 	CdcImage	image;
 	CdcContext	context;
+	CdcJudged  *told;			/* filled in for the winner in hand, or NULL */
 	MemoryContext call_context;
 	MemoryContext row_context;
 	Datum	   *keys;
@@ -55,6 +68,10 @@ typedef struct CdcWriter
 				passed,			/* rows whose snapshot position did not count */
 				fenced;			/* upserts */
 } CdcWriter;
+
+extern void cdc_writer_init(CdcWriter *w, CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
+							CdcFold *fold, CdcWriteResult *result);
+extern void cdc_write_judge(CdcWriter *w, const CdcEvent *ev, CdcJudged *told);
 
 extern CdcWritten cdc_row_insert(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot, bool tombstone);
 extern CdcWritten cdc_row_update(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored,

@@ -171,6 +171,33 @@ def batch(name, shape, events, keys, work_mem, homes, multiplier=2.0, check=cont
         print('      large: %s %s\n      small: %s' % (row, found, seen))
 
 
+def explained(name, home, work_mem, multiplier=2.0):
+    """cdc_explain on the batch that is there: counted as the dry run counts it, with faults besides."""
+    args = "'target', 'staging', staging_position => 'pos', on_unavailable => 'null', on_schema_change => 'ignore'"
+    s = Session(DB, OPTIONS)
+    targets(s, home)
+    right = s.run('SELECT inserted, updated, deleted, superseded FROM cdc_apply(%s, dry_run => true)' % args)[0]
+    s.run("SET work_mem = '%dMB'; SET hash_mem_multiplier = %g" % (work_mem, multiplier))
+    # the fold, a sort of half a work_mem, and a result of one
+    bound = int(work_mem * 1024 * (multiplier + 1.5)) + slack
+    watch, begin = Watch(s.pid), time.time()
+    said = s.run("SELECT count(*) FILTER (WHERE outcome = 'inserted'), count(*) FILTER (WHERE outcome = 'updated'), "
+                 "count(*) FILTER (WHERE outcome = 'deleted'), count(*) FILTER (WHERE outcome = 'superseded') "
+                 "FROM cdc_explain(%s)" % args)[0]
+    grown = watch.stop()
+    verdict(grown <= bound, '%s, %s home, explained: work_mem %d MB: %.1f MB of %.1f, %.1f s' % (
+        name, home, work_mem, grown / 1024, bound / 1024, time.time() - begin))
+    verdict(said == right, '%s, %s home, explained: as the dry run counts' % (name, home))
+    # every event a fault of its own
+    watch = Watch(s.pid)
+    errors = s.value("SELECT count(*) FROM cdc_explain(%s, op_map => '{\"u\": \"upsert\"}', old_key_columns => '{op}') "
+                     "WHERE outcome = 'error'" % args)
+    grown = watch.stop()
+    verdict(grown <= bound and int(errors) > 0, '%s, %s home, explained with %s faults: %.1f MB of %.1f' % (
+        name, home, errors, grown / 1024, bound / 1024))
+    s.close()
+
+
 def cancels(home, shape, times, limit=3):
     """A call on the staging that stands there, cancelled at moments all along it: how soon it ends."""
     s = Session(DB, OPTIONS + ' -c work_mem=1MB')
@@ -335,6 +362,8 @@ def main():
         else:
             batch('large', 'plain', n(600000), n(200000), 4, ['row', 'side'], check=found_there)
             batch('moves', 'moves', n(150000), n(50000), 1, ['row', 'side'])
+            explained('moves', 'row', 1)
+            explained('moves', 'side', 1)
             cancels('side', 'moves', 6)
         for home in ('row', 'side'):
             large_values(home, 100)

@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * cdc_call.h
+ *		What cdc_apply.c and cdc_explain.c share: one call and its phases.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CDC_CALL_H
+#define CDC_CALL_H
+
+#include "cdc_registry.h"
+
+typedef struct CdcApply
+{
+	CdcArgs		args;
+	bool		explain;		/* set by the caller: nothing is written, by who may read */
+	bool		any_log;		/* nor need the positions be of the declared log */
+	bool		no_log;			/* nor is staging needed */
+	CdcRule		rule;
+	CdcRegistration reg;
+	Relation	target_rel;
+	Relation	staging_rel;
+	CdcTarget	target;
+	CdcColumns	cols;
+	CdcReadResult read;
+	CdcWriteResult write;
+	bool		skipped;
+} CdcApply;
+
+extern bool cdc_call_open(CdcApply *apply, List **fed);
+extern void cdc_call_begin_target(CdcApply *apply);
+extern void cdc_call_judge_batch(CdcApply *apply);
+
+#endif							/* CDC_CALL_H */

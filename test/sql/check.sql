@@ -1,0 +1,161 @@
+-- cdc_check: each trap is planted and found by its check, and a clean pair has
+-- none.  cdc_exposed: tables that look fed and are not attached.
+\getenv testdir PG_ABS_SRCDIR
+\set ECHO none
+CREATE SCHEMA "check it";
+SET search_path = "check it", public;
+\i :testdir/include/apply_helpers.sql
+\set ECHO all
+\pset format unaligned
+\pset tuples_only on
+SET client_min_messages = error;
+
+CREATE FUNCTION bad(target regclass DEFAULT NULL, staging regclass DEFAULT NULL) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT concat_ws(' | ', check_name, detail, hint) FROM cdc_check(target, staging) WHERE NOT ok
+$$;
+CREATE FUNCTION trap(name text, target regclass, staging regclass DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
+	SELECT expect(name, string_agg(check_name, ' ' ORDER BY check_name COLLATE "C"), name)
+		|| coalesce(E'\n    ' || min(detail) FILTER (WHERE check_name = name), '') || coalesce(E'\n    ' || min(c.hint) FILTER (WHERE check_name = name), '')
+	FROM cdc_check(target, staging) c WHERE NOT ok
+$$;
+
+-- a clean pair, whose staging has something of everything
+CREATE TABLE t (id int PRIMARY KEY, v text, n int, derived int);
+CREATE TABLE s (op text, id int, v text, n text, source_position cdc_position);
+SELECT cdc_attach('t', 's', guard => 'error');
+INSERT INTO s VALUES ('c', 1, 'a', '1', '0/10'), ('u', 1, 'b', '2', '0/20'), ('d', 2, NULL, NULL, '0/30'), ('r', 3, 'a', '3', '0/5'), ('m', NULL, NULL, NULL, '0/40');
+BEGIN READ ONLY;
+SELECT check_name, ok, detail, hint FROM cdc_check('t');
+COMMIT;
+SELECT count(*) FROM s;
+
+--
+-- What an apply is refused for as a whole
+--
+SELECT trap('target', 0);
+CREATE TABLE x (id int, v text, source_position cdc_position, deleted boolean);
+SELECT bad('x', 's');
+ALTER TABLE x ADD PRIMARY KEY (id);
+ALTER TABLE x ALTER source_position TYPE text;
+SELECT bad('x', 's');
+ALTER TABLE x DROP source_position;
+SELECT bad('x', 's');
+ALTER TABLE x ADD source_position cdc_position, DROP deleted;
+SELECT bad('x', 's');
+SELECT cdc_attach('x', guard => 'skip');
+SELECT trap('staging', 'x');
+CREATE TABLE nopos (op text, id int, v text);
+SELECT trap('staging_position', 'x', 'nopos');
+ALTER TABLE nopos ADD source_position timestamptz;
+SELECT trap('staging_position', 'x', 'nopos');
+CREATE TABLE noop (id int, v text, source_position cdc_position);
+SELECT trap('staging_columns', 'x', 'noop');
+SELECT cdc_attach('x', 's', except_columns => '{n}', lineage => 'one');
+CREATE TABLE s2 (LIKE s);
+SELECT trap('staging', 'x', 's2');
+CREATE VIEW gone AS SELECT * FROM s;
+SELECT cdc_attach('x', 'gone');
+DROP VIEW gone;
+SELECT trap('rule', 'x');
+
+--
+-- Columns on one side only
+--
+ALTER TABLE s ADD more text;
+SELECT trap('staging_only_columns', 't');
+ALTER TABLE s DROP more;
+SELECT applied('t', 's');
+SELECT cdc_attach('t', as_of => '0/1');
+ALTER TABLE s RENAME v TO w;
+SELECT bad('t');
+ALTER TABLE s RENAME w TO v;
+SELECT bad('t');
+
+--
+-- The data
+--
+SELECT cdc_set_floor('t', NULL);
+SELECT trap('rows_without_position', 't');
+DELETE FROM s WHERE op = 'r';
+SET cdc_precedence.bypass_guard = on;
+DELETE FROM t WHERE id = 3;
+INSERT INTO t VALUES (2, 'back', 1, NULL, '0/25');
+SELECT trap('rows_resurrected', 't');
+DELETE FROM t WHERE id = 2;
+INSERT INTO s VALUES ('u', 1, 'c', '1', NULL);
+SELECT trap('events_without_position', 't');
+DELETE FROM s WHERE source_position IS NULL;
+INSERT INTO s VALUES ('u', 1, 'one', '1', '0/50'), ('u', 1, 'two', '1', '0/50');
+SELECT trap('events_tied', 't');
+SELECT cdc_attach('t', on_tie => 'upsert');
+SELECT trap('events_tied', 't');
+DELETE FROM s WHERE v = 'two';
+INSERT INTO s VALUES ('u', 1, 'x', 'many', '0/60'), ('?', 1, 'x', '1', '0/70');
+SELECT trap('events_refused', 't');
+DELETE FROM s WHERE source_position >= '0/60';
+SELECT cdc_set_fence('t', '0/10');
+SELECT trap('fence', 't');
+SELECT cdc_set_fence('t', NULL), cdc_set_floor('t', '0/15');
+SELECT trap('floor', 't');
+SELECT cdc_set_floor('t', NULL);
+SELECT cdc_attach('t', snapshot_position => 'event');
+INSERT INTO s VALUES ('r', 4, 'x', '1', '0/60');
+SELECT trap('record_positions', 't');
+SELECT cdc_attach('t', snapshot_position => 'none');
+DELETE FROM s WHERE op = 'r';
+
+--
+-- What stands around the target
+--
+SELECT cdc_attach('t', guard => 'off');
+SELECT trap('guard', 't');
+CREATE TABLE parent (id int PRIMARY KEY);
+INSERT INTO parent SELECT generate_series(1, 9);
+ALTER TABLE t ADD CONSTRAINT casc FOREIGN KEY (id) REFERENCES parent ON DELETE CASCADE DEFERRABLE;
+SELECT cdc_attach('t', guard => 'error');
+SELECT trap('foreign_keys_cascade', 't');
+ALTER TABLE t DROP CONSTRAINT casc, ADD CONSTRAINT plain FOREIGN KEY (id) REFERENCES parent;
+SELECT trap('foreign_keys_order', 't');
+ALTER TABLE t DROP CONSTRAINT plain;
+CREATE TABLE child (id int, CONSTRAINT plain FOREIGN KEY (id) REFERENCES t);
+SELECT trap('foreign_keys_order', 't');
+DROP TABLE child;
+CREATE TABLE r (id int PRIMARY KEY, v text);
+SELECT cdc_attach('r', 's', tombstones => 'row', guard => 'error', live_view => 'r_live', except_columns => '{n}');
+SELECT bad('r');
+CREATE VIEW seen AS SELECT id FROM r;
+CREATE VIEW filtered AS SELECT id FROM r WHERE NOT deleted;
+SELECT trap('dependents', 'r');
+DROP VIEW seen;
+-- a pair that is not attached
+CREATE TABLE u (id int PRIMARY KEY, v text, n int, source_position cdc_position, deleted boolean);
+SELECT trap('attached', 'u', 's');
+-- all attached ones that the caller may read, each by its name
+SELECT DISTINCT split_part(detail, ':', 1) FROM cdc_check() ORDER BY 1;
+SELECT refused('staging alone', $$SELECT * FROM cdc_check(NULL, 's')$$, '22023', 'staging');
+CREATE ROLE check_reader;
+GRANT USAGE ON SCHEMA "check it" TO check_reader;
+GRANT SELECT ON t, s TO check_reader;
+SET ROLE check_reader;
+SELECT DISTINCT split_part(detail, ':', 1) FROM cdc_check() ORDER BY 1;
+SELECT * FROM bad('t');
+SELECT refused('no rights', $$SELECT * FROM cdc_check('r')$$, '42501', show => false);
+RESET ROLE;
+
+--
+-- Tables that look fed
+--
+CREATE TABLE fed (id int PRIMARY KEY, "__deleted" text, "__LSN" bigint);
+CREATE TABLE lsn (id int PRIMARY KEY, at pg_lsn);
+CREATE TABLE landing (id int, "__deleted" text);
+CREATE TABLE plain (id int PRIMARY KEY, note text);
+SELECT relation, evidence, hint FROM cdc_exposed('check it');
+SELECT count(*) FROM cdc_exposed() WHERE relation IN ('fed'::regclass, 'lsn'::regclass, 't'::regclass, 'plain'::regclass, 'landing'::regclass);
+SELECT cdc_attach('fed', tombstones => 'table');
+SELECT relation FROM cdc_exposed('check it');
+SET ROLE check_reader;
+SELECT relation FROM cdc_exposed('check it');
+RESET ROLE;
+DROP OWNED BY check_reader;
+DROP ROLE check_reader;
+DROP SCHEMA "check it" CASCADE;
