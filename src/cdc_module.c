@@ -80,6 +80,7 @@
 #include "cdc_compat.h"
 #include "cdc_fold.h"
 #include "cdc_guard.h"
+#include "cdc_runs.h"
 #include "cdc_write.h"
 
 CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);
@@ -121,5 +122,27 @@ _PG_init(void)
 							 NULL,
 							 NULL,
 							 NULL);
+	DefineCustomBoolVariable("cdc_precedence.track_runs",
+							 "Records in cdc_runs what is done to attached targets.",
+							 NULL,
+							 &cdc_track_runs,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL,
+							 NULL,
+							 NULL);
+	DefineCustomIntVariable("cdc_precedence.runs_retention",
+							"How long the rows of cdc_runs are kept.",
+							"-1 keeps them for ever. Old rows go when new ones are written.",
+							&cdc_runs_retention,
+							cdc_runs_retention,
+							-1,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_UNIT_S,
+							NULL,
+							NULL,
+							NULL);
 	MarkGUCPrefixReserved("cdc_precedence");
 }

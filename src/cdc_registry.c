@@ -472,6 +472,7 @@ cdc_registry_forget(Oid target)
 {
 	forget_row(rule_table, target);
 	forget_row(state_table, target);
+	cdc_runs_forget(target);
 	CommandCounterIncrement();
 }
 
@@ -532,7 +533,6 @@ cdc_registry_attnums(Oid relid, List *names)
 		elems[foreach_current_index(lc)] = Int16GetDatum(get_attnum(relid, lfirst(lc)));
 	return PointerGetDatum(construct_array(elems, n, INT2OID, 2, true, TYPALIGN_SHORT));
 }
-
 
 /* A position as a Datum; NULL when it is none. */
 Datum

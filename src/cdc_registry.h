@@ -99,4 +99,7 @@ extern void cdc_registry_set_fed(CdcRegistration *reg, List *names);
 extern void cdc_check_owner(Relation rel);
 extern Oid	cdc_extension_schema(void);
 
+/* in cdc_runs.c */
+extern void cdc_runs_forget(Oid target);
+
 #endif							/* CDC_REGISTRY_H */
