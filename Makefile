@@ -54,7 +54,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_event_view_value.o src/cdc_event_view_read.o \
                src/cdc_event_view_schema.o src/cdc_event_view_source.o \
                src/cdc_decode.o src/cdc_decode_number.o src/cdc_decode_time.o \
-               src/cdc_runs.o src/cdc_group.o src/cdc_all.o \
+               src/cdc_progress.o src/cdc_runs.o src/cdc_group.o src/cdc_all.o src/cdc_status.o \
                src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))

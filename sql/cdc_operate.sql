@@ -85,3 +85,31 @@ CREATE PROCEDURE cdc_apply_all(schema_name name DEFAULT NULL, nowait boolean DEF
 AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON PROCEDURE cdc_apply_all(name, boolean) IS
   'what a scheduled job calls: apply every attached target, each as its owner and in a transaction of its own; ends with an error that lists what failed';
+
+CREATE FUNCTION cdc_status_counts(target regclass, OUT tombstones bigint, OUT rows_waiting bigint)
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION cdc_status_counts(regclass) IS
+  'for cdc_status: how many tombstones a target has and how many rows its staging; large tables are estimated or NULL';
+
+CREATE VIEW cdc_status WITH (security_barrier) AS
+  SELECT r.target,
+         CASE WHEN r.staging_name IS NOT NULL
+              THEN pg_catalog.format('%I.%I', r.staging_schema, r.staging_name) END AS staging,
+         n.rows_waiting,
+         l.started_at AS last_run, l.events AS last_events, l.error AS last_error,
+         e.empty_at AS last_seen_empty,
+         s.high_position, s.fence, s.floor, n.tombstones
+  FROM cdc_target_rule r
+  LEFT JOIN cdc_target_state s ON s.target = r.target
+  LEFT JOIN cdc_target_seen e ON e.target = r.target
+  LEFT JOIN LATERAL (
+    SELECT g.started_at, g.events, g.error FROM cdc_run_log g
+    WHERE g.target = r.target AND g.operation OPERATOR(pg_catalog.=) 'apply'
+    ORDER BY g.run_id DESC LIMIT 1) l ON true
+  CROSS JOIN LATERAL cdc_status_counts(r.target) n
+  WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = r.target)
+    AND (pg_catalog.has_table_privilege(r.target, 'SELECT')
+         OR pg_catalog.pg_has_role('pg_monitor', 'USAGE'));
+COMMENT ON VIEW cdc_status IS
+  'how every attached target is doing: its last run, when its staging was last seen empty, what waits there, how far it has come';
+GRANT SELECT ON cdc_status TO PUBLIC;

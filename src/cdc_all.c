@@ -76,6 +76,8 @@ check_owners(CdcGroup *group)
 
 		group->at = m;
 		m->owner = cdc_owner_of(m->target);
+		if (!OidIsValid(m->owner))
+			cdc_refuse_no_relation(m->target);
 		if (!cdc_can_become(GetUserId(), m->owner))
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -30,6 +30,7 @@
 #include "utils/snapmgr.h"
 
 #include "cdc_attach.h"
+#include "cdc_progress.h"
 #include "cdc_runs.h"
 
 typedef struct CdcApply
@@ -549,6 +550,7 @@ cdc_apply_run(const CdcArgs *args, bool in_group, CdcApplied *applied)
 	apply->args = *args;
 	apply->in_group = in_group;
 	cdc_run_begin(&log, InvalidOid, "apply");
+	cdc_progress_begin();
 
 	/* staging's values may be out of line: keep what they point to */
 	PushActiveSnapshot(GetTransactionSnapshot());

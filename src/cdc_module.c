@@ -59,11 +59,17 @@
  *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
+ *	cdc_progress	how far a long call has come
+ *	cdc_runs		the log of what was done to attached targets
+ *	cdc_group		targets that foreign keys tie
+ *	cdc_all			all attached targets by one call, each as its owner
+ *	cdc_status		how many rows a target's tombstones and its staging have
  *
  * Calls go one way: apply -> rule registry target home column read fold write
  * fence report; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
+ * all -> group apply runs; group status -> registry; runs -> registry;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
@@ -80,6 +86,7 @@
 #include "cdc_compat.h"
 #include "cdc_fold.h"
 #include "cdc_guard.h"
+#include "cdc_progress.h"
 #include "cdc_runs.h"
 #include "cdc_write.h"
 
@@ -141,6 +148,18 @@ _PG_init(void)
 							INT_MAX,
 							PGC_SUSET,
 							GUC_UNIT_S,
+							NULL,
+							NULL,
+							NULL);
+	DefineCustomIntVariable("cdc_precedence.progress_interval",
+							"How often a long cdc_apply() says in a NOTICE how far it has come.",
+							"0 says nothing.",
+							&cdc_progress_interval,
+							0,
+							0,
+							INT_MAX,
+							PGC_USERSET,
+							GUC_UNIT_MS,
 							NULL,
 							NULL,
 							NULL);

@@ -24,6 +24,7 @@
 #include "utils/rel.h"
 
 #include "cdc_apply.h"
+#include "cdc_progress.h"
 
 /* rows that cannot be used, with one of them as an example */
 typedef struct CdcFaults
@@ -364,6 +365,8 @@ read_row(CdcReader *r, TupleTableSlot *slot)
 
 	slot_getsomeattrs(slot, r->query.need);
 	r->result->events++;
+	if (cdc_progress_wanted(r->result->events))
+		cdc_progress_report_read(r->target->name, cols->staging_name, r->result->events);
 	read_position(r, slot, &pos);
 	op = classify(r, slot, pos.len > 0);
 	if (op.class == CDC_UNKNOWN)
