@@ -222,16 +222,45 @@ note_failure(CdcGroup *group, const ErrorData *edata)
 	}
 }
 
-/* Apply a group; its members say what became of it. */
+/* Take out of a group what is no longer attached: it counts as skipped. */
+static List *
+still_attached(List *members)
+{
+	List	   *left = NIL;
+	ListCell   *lc;
+
+	foreach(lc, members)
+	{
+		CdcMember  *m = lfirst(lc);
+
+		if (OidIsValid(cdc_group_staging(m->target)))
+			left = lappend(left, m);
+		else
+		{
+			memset(&m->applied, 0, sizeof(CdcApplied));
+			m->applied.skipped = true;
+		}
+	}
+	return left;
+}
+
+/*
+ * Apply a group; its members say what became of it.  What was detached or
+ * dropped while it was waited for is no failure: the others have another try.
+ */
 static void
 apply_group(List *members, bool nowait)
 {
+	List	   *left = still_attached(members);
+	volatile bool again = false;
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	CdcGroup	group;
 
+	if (left == NIL)
+		return;
 	memset(&group, 0, sizeof(group));
-	group.members = members;
+	group.members = left;
 	group.nowait = nowait;
 	cdc_run_begin(&group.run, InvalidOid, "apply");
 	BeginInternalSubTransaction(NULL);
@@ -256,9 +285,13 @@ apply_group(List *members, bool nowait)
 		CurrentResourceOwner = owner;
 		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED)
 			ReThrowError(edata);
-		note_failure(&group, edata);
+		again = list_length(still_attached(left)) < list_length(left);
+		if (!again)
+			note_failure(&group, edata);
 	}
 	PG_END_TRY();
+	if (again)
+		apply_group(left, nowait);
 }
 
 /*
@@ -318,6 +351,7 @@ cdc_apply_attached(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		apply_group(lfirst(group), false);
+		make_constraints_immediate();	/* whatever the owner's code has set */
 		foreach(lc, (List *) lfirst(group))
 			put_row(rsinfo, lfirst(lc));
 	}
@@ -353,19 +387,6 @@ count_members(CdcFailures *failures, List *members)
 			appendStringInfo(&failures->list, "%s\"%s\": %s", failures->failed > 1 ? "\n" : "",
 							 m->name, m->error);
 	}
-}
-
-/* Take out of a group what is no longer attached. */
-static List *
-still_attached(List *members)
-{
-	List	   *left = NIL;
-	ListCell   *lc;
-
-	foreach(lc, members)
-		if (OidIsValid(cdc_group_staging(((CdcMember *) lfirst(lc))->target)))
-			left = lappend(left, lfirst(lc));
-	return left;
 }
 
 /* Commit what a group did; a commit can fail too. */
@@ -431,11 +452,9 @@ cdc_apply_all(PG_FUNCTION_ARGS)
 	groups = cdc_groups(schema_argument(fcinfo));
 	foreach(lc, groups)
 	{
-		List	   *members = still_attached(lfirst(lc));
+		List	   *members = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (members == NIL)
-			continue;
 		make_constraints_immediate();
 		apply_group(members, nowait);
 		commit_group(members);
@@ -449,7 +468,7 @@ cdc_apply_all(PG_FUNCTION_ARGS)
 				(errcode(failures.sqlerrcode),
 				 errmsg("targets not applied: %d of %d", failures.failed, failures.targets),
 				 errdetail_internal("%s", failures.list.data),
-				 errhint("The others are applied and committed; the failures are recorded in cdc_runs.")));
+				 errhint("The others are applied and committed; see cdc_status and cdc_runs.")));
 	SPI_finish();
 	return (Datum) 0;
 }
