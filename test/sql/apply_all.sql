@@ -74,7 +74,7 @@ SELECT target, inserted, error FROM cdc_apply_attached('apply_all_y');
 --
 INSERT INTO s VALUES ('c', 5, 'five', '0/20');
 CALL cdc_apply_all('apply_all_x');
-\echo :LAST_ERROR_SQLSTATE
+\echo :LAST_ERROR_SQLSTATE | :LAST_ERROR_MESSAGE
 SELECT expect('the others are applied', live(), '1b3good4bad5five 1b 1b3good4bad');
 DELETE FROM s WHERE v = 'bad';
 CALL cdc_apply_all('apply_all_x');
@@ -126,7 +126,7 @@ INSERT INTO s_owner VALUES ('c', 2, 'b', '0/2');
 SET ROLE regress_cdc_all_job;
 SELECT target, inserted, error FROM cdc_apply_attached('apply_all_x') WHERE target::text ~ 'as_' ORDER BY target::text COLLATE "C";
 CALL cdc_apply_all('apply_all_y');
-\echo :LAST_ERROR_SQLSTATE
+\echo :LAST_ERROR_SQLSTATE | :LAST_ERROR_MESSAGE
 RESET ROLE;
 SELECT expect('one run recorded, under the name of the job', string_agg(concat_ws(' ', target, role, events), ', '), 'apply_all_x.as_a regress_cdc_all_job 2') FROM cdc_runs WHERE run_id > (SELECT max(run_id) - (SELECT count(*) FROM cdc_runs) + n FROM cdc_runs, runs_before GROUP BY n);
 SELECT expect('as_b was not touched', count(*)::text, '1') FROM apply_all_x.as_b;
