@@ -87,7 +87,7 @@ COMMENT ON PROCEDURE cdc_apply_all(name, boolean) IS
   'what a scheduled job calls: apply every attached target, each as its owner and in a transaction of its own; ends with an error that lists what failed';
 
 CREATE FUNCTION cdc_status_counts(target regclass, OUT tombstones bigint, OUT rows_waiting bigint)
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_status_counts(regclass) IS
   'for cdc_status: how many tombstones a target has and how many rows its staging; large tables are estimated or NULL';
 
