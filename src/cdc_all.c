@@ -28,6 +28,7 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
 #include "tcop/pquery.h"
 #include "utils/acl.h"
@@ -37,6 +38,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 
 #include "cdc_all.h"
 #include "cdc_attach.h"
@@ -389,14 +391,22 @@ count_members(CdcFailures *failures, List *members)
 	}
 }
 
-/* Commit what a group did; a commit can fail too. */
+/*
+ * Apply a group in a transaction of its own.  A commit can fail, and so can
+ * what is written of a failure when the transaction can no longer commit: then
+ * it is written in the next transaction.
+ */
 static void
-commit_group(List *members)
+apply_and_commit(List *members, bool nowait)
 {
 	MemoryContext context = CurrentMemoryContext;
+	volatile bool committing = false;
 
 	PG_TRY();
 	{
+		make_constraints_immediate();
+		apply_group(members, nowait);
+		committing = true;
 		SPI_commit();
 	}
 	PG_CATCH();
@@ -404,10 +414,14 @@ commit_group(List *members)
 		CdcGroup	group;
 		ErrorData  *edata;
 
-		/* the transaction is rolled back, and another one begun */
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
 		FlushErrorState();
+		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			ReThrowError(edata);
+		/* a commit that fails has done this */
+		if (!committing)
+			SPI_rollback();
 		EnsurePortalSnapshotExists();
 		memset(&group, 0, sizeof(group));
 		group.members = members;
@@ -455,9 +469,7 @@ cdc_apply_all(PG_FUNCTION_ARGS)
 		List	   *members = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		make_constraints_immediate();
-		apply_group(members, nowait);
-		commit_group(members);
+		apply_and_commit(members, nowait);
 		count_members(&failures, members);
 	}
 	if (failures.failed > CDC_FAILURES_LISTED)
