@@ -64,7 +64,8 @@ for file in "$@"; do
 	for block in "$tmp"/block.*; do
 		[ -e "$block" ] || continue
 		want=$(sed -n '1s/^-- fails: *//p' "$block")
-		run -f "$block" && run -f "$tmp/jobs.sql"
+		run -f "$block" &&
+			psql -X -q -d $db -v ON_ERROR_STOP=1 -f "$tmp/jobs.sql" >>"$tmp/out" 2>&1
 		status=$?
 		if [ -n "$want" ]; then
 			[ $status -ne 0 ] && grep -q "ERROR: *$want:" "$tmp/out"
