@@ -42,7 +42,7 @@ COMMENT ON FUNCTION cdc_attach(regclass, regclass, name[], name[], text, text, n
   'record the rule of a target once and add what it lacks: position column, tombstone column or side table, guard, live view; a repeat changes only what it names';
 
 CREATE FUNCTION cdc_is_side_table(relation regclass) RETURNS boolean
-AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_is_side_table(regclass) IS
   'does a table hold the tombstones of a target?';
 

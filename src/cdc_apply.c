@@ -29,18 +29,10 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "cdc_attach.h"
 #include "cdc_call.h"
-
-/* columns of cdc_apply_result: the outcomes, and those around them */
-enum
-{
-	RESULT_EVENTS,
-	RESULT_OUTCOMES,
-	RESULT_SKIPPED = RESULT_OUTCOMES + CDC_OUTCOMES,
-	RESULT_LOW,
-	RESULT_HIGH,
-	RESULT_COLUMNS
-};
+#include "cdc_progress.h"
+#include "cdc_runs.h"
 
 PG_FUNCTION_INFO_V1(cdc_apply);
 
@@ -210,6 +202,7 @@ static void
 describe(CdcApply *apply)
 {
 	cdc_target_describe(&apply->target, apply->target_rel, &apply->rule);
+	apply->target.in_group = apply->in_group;
 	if (apply->no_log)
 		return;
 	cdc_columns_map(&apply->cols, &apply->target, apply->staging_rel, &apply->rule);
@@ -467,43 +460,49 @@ consume(CdcApply *apply)
 
 /* ---------- the result ---------- */
 
-static Datum
-position_datum(const CdcPos *pos, bool *isnull)
+/* The columns of cdc_apply_result. */
+void
+cdc_applied_values(const CdcApplied *applied, Datum *values, bool *isnull)
 {
-	struct varlena *v;
-
-	*isnull = pos->len == 0;
-	if (*isnull)
-		return (Datum) 0;
-	v = palloc(VARHDRSZ + pos->len);
-	SET_VARSIZE(v, VARHDRSZ + pos->len);
-	memcpy(VARDATA(v), pos->bytes, pos->len);
-	return PointerGetDatum(v);
+	memset(isnull, false, sizeof(bool) * RESULT_COLUMNS);
+	values[RESULT_EVENTS] = Int64GetDatum(applied->events);
+	for (int i = 0; i < CDC_OUTCOMES; i++)
+		values[RESULT_OUTCOMES + i] = Int64GetDatum(applied->counts[i]);
+	values[RESULT_SKIPPED] = BoolGetDatum(applied->skipped);
+	values[RESULT_LOW] = cdc_registry_position(&applied->low, &isnull[RESULT_LOW]);
+	values[RESULT_HIGH] = cdc_registry_position(&applied->high, &isnull[RESULT_HIGH]);
 }
 
-static Datum
-make_result(FunctionCallInfo fcinfo, CdcApply *apply)
+static void
+sum_up(CdcApply *apply, CdcApplied *applied)
 {
-	TupleDesc	desc;
-	Datum		values[RESULT_COLUMNS];
-	bool		isnull[RESULT_COLUMNS] = {false};
 	int64		sum = 0;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "cdc_apply must return a composite type");
+	memset(applied, 0, sizeof(CdcApplied));
+	applied->skipped = apply->skipped;
+	applied->events = apply->read.events;
 	apply->write.counts[CDC_IGNORED] += apply->read.ignored;
 	for (int i = 0; i < CDC_OUTCOMES; i++)
-	{
-		sum += apply->write.counts[i];
-		values[RESULT_OUTCOMES + i] = Int64GetDatum(apply->write.counts[i]);
-	}
-	if (sum != apply->read.events)
+		sum += applied->counts[i] = apply->write.counts[i];
+	if (sum != applied->events)
 		elog(ERROR, "outcomes do not add up to the number of events");
-	values[RESULT_EVENTS] = Int64GetDatum(apply->read.events);
-	values[RESULT_SKIPPED] = BoolGetDatum(apply->skipped);
-	values[RESULT_LOW] = position_datum(&apply->read.low, &isnull[RESULT_LOW]);
-	values[RESULT_HIGH] = position_datum(&apply->read.high, &isnull[RESULT_HIGH]);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, isnull));
+	cdc_pos_copy(&applied->low, &apply->read.low);
+	cdc_pos_copy(&applied->high, &apply->read.high);
+}
+
+/* What the log of runs keeps of a call; a replay writes nothing else. */
+static void
+record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied)
+{
+	if (!apply->rule.attached || apply->rule.dry_run || applied->skipped)
+		return;
+	run->target = apply->rule.target;
+	run->staging = cdc_quoted_relation(apply->rule.staging);
+	run->applied = applied;
+	if (applied->events > 0)
+		cdc_run_end(run);
+	else if (cdc_rule_recorded_staging(&apply->reg, NoLock, true) == apply->rule.staging)
+		cdc_run_seen_empty(run->target);
 }
 
 /* ---------- the call ---------- */
@@ -565,32 +564,59 @@ run(CdcApply *apply)
 	consume(apply);
 }
 
-Datum
-cdc_apply(PG_FUNCTION_ARGS)
+/*
+ * One call of cdc_apply().  in_group: the caller holds an after-trigger query
+ * level around several calls, and ends it.
+ */
+void
+cdc_apply_run(const CdcArgs *args, bool in_group, CdcApplied *applied)
 {
-	CdcApply   *apply = palloc0(sizeof(CdcApply));
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
+	CdcApply   *apply = palloc0(sizeof(CdcApply));
+	CdcRun		log;
 
-	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
-	for (int i = 0; i < CDC_ARGS; i++)
-	{
-		apply->args.values[i] = PG_GETARG_DATUM(i);
-		apply->args.isnull[i] = PG_ARGISNULL(i);
-	}
-	if (PG_ARGISNULL(CDC_ARG_DRY_RUN) || !PG_GETARG_BOOL(CDC_ARG_DRY_RUN))
-	{
-		PreventCommandIfReadOnly("cdc_apply()");
-		PreventCommandIfParallelMode("cdc_apply()");
-	}
+	apply->args = *args;
+	apply->in_group = in_group;
+	cdc_run_begin(&log, InvalidOid, "apply");
+	cdc_progress_begin();
 
 	/* staging's values may be out of line: keep what they point to */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	run(apply);
 	PopActiveSnapshot();
 
+	sum_up(apply, applied);
+	record_run(apply, &log, applied);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return make_result(fcinfo, apply);
+}
+
+Datum
+cdc_apply(PG_FUNCTION_ARGS)
+{
+	CdcArgs		args;
+	CdcApplied	applied;
+	TupleDesc	desc;
+	Datum		values[RESULT_COLUMNS];
+	bool		isnull[RESULT_COLUMNS];
+
+	memset(&args, 0, sizeof(args));
+	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
+	for (int i = 0; i < CDC_ARGS; i++)
+	{
+		args.values[i] = PG_GETARG_DATUM(i);
+		args.isnull[i] = PG_ARGISNULL(i);
+	}
+	if (PG_ARGISNULL(CDC_ARG_DRY_RUN) || !PG_GETARG_BOOL(CDC_ARG_DRY_RUN))
+	{
+		PreventCommandIfReadOnly("cdc_apply()");
+		PreventCommandIfParallelMode("cdc_apply()");
+	}
+	cdc_apply_run(&args, false, &applied);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "cdc_apply must return a composite type");
+	cdc_applied_values(&applied, values, isnull);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, isnull));
 }

@@ -228,6 +228,7 @@ typedef struct CdcTarget
 
 	/* executor, from cdc_target_begin on */
 	bool		dry_run;
+	bool		in_group;		/* after-triggers fire when the caller says so */
 	EState	   *estate;
 	ResultRelInfo *rri;
 	ModifyTableState *mtstate;

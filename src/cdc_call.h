@@ -24,6 +24,7 @@ typedef struct CdcApply
 	CdcColumns	cols;
 	CdcReadResult read;
 	CdcWriteResult write;
+	bool		in_group;		/* after-triggers are fired by the caller */
 	bool		skipped;
 } CdcApply;
 

@@ -61,6 +61,7 @@
 
 #include "catalog/pg_class.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 
 /* 16 has one function for all kinds of objects. */
 #if PG_VERSION_NUM >= 160000
@@ -70,6 +71,25 @@
 #else
 #define cdc_owns_relation(relid, role)	pg_class_ownercheck(relid, role)
 #define cdc_schema_aclcheck(schema, role, mode) pg_namespace_aclcheck(schema, role, mode)
+#endif
+
+/* May a role become another by SET ROLE?  16 lets memberships exclude it. */
+#if PG_VERSION_NUM >= 160000
+#define cdc_can_become(role, other)		member_can_set_role(role, other)
+#else
+#define cdc_can_become(role, other)		is_member_of_role(role, other)
+#endif
+
+/*
+ * The search_path of code that runs as somebody else than the caller; the
+ * caller has begun a GUC nest level.
+ */
+#if PG_VERSION_NUM >= 170000
+#define cdc_restrict_search_path()	RestrictSearchPath()
+#else
+#define cdc_restrict_search_path() \
+	((void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, \
+							  GUC_ACTION_SAVE, true, 0, false))
 #endif
 
 /* ---------- executor ---------- */
@@ -239,15 +259,15 @@ cdc_table_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot, Comm
 	return result;
 }
 
-/* Delete the row at tid, waiting for who else writes it. */
+/* Delete the row at tid; wait for who else writes it, or leave it to them. */
 static inline TM_Result
-cdc_table_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
+cdc_table_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, bool wait,
 					   TM_FailureData *failure)
 {
 #if PG_VERSION_NUM >= 190000
-	return table_tuple_delete(rel, tid, cid, 0, snapshot, InvalidSnapshot, true, failure);
+	return table_tuple_delete(rel, tid, cid, 0, snapshot, InvalidSnapshot, wait, failure);
 #else
-	return table_tuple_delete(rel, tid, cid, snapshot, InvalidSnapshot, true, failure, false);
+	return table_tuple_delete(rel, tid, cid, snapshot, InvalidSnapshot, wait, failure, false);
 #endif
 }
 

@@ -28,6 +28,8 @@
 
 #include "cdc_attach.h"
 #include "cdc_guard.h"
+#include "cdc_registry.h"
+#include "cdc_runs.h"
 #include "cdc_sql.h"
 
 /* An attached target, for its owner. */
@@ -37,6 +39,7 @@ typedef struct CdcOwned
 	CdcRule		rule;
 	CdcTarget	target;
 	Relation	rel;
+	CdcRun		run;			/* as it will be logged */
 } CdcOwned;
 
 PG_FUNCTION_INFO_V1(cdc_purge_tombstones);
@@ -126,7 +129,7 @@ cdc_target_has_positions(const CdcTarget *target)
 /* ---------- an attached target of the caller ---------- */
 
 static void
-open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
+open_owned(FunctionCallInfo fcinfo, const char *what, const char *operation, CdcOwned *owned)
 {
 	CdcArgs		args;
 	Oid			relid;
@@ -139,6 +142,7 @@ open_owned(FunctionCallInfo fcinfo, const char *what, CdcOwned *owned)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
 	relid = PG_GETARG_OID(0);
+	cdc_run_begin(&owned->run, relid, operation);
 	owned->rel = try_table_open(relid, RowExclusiveLock);
 	if (owned->rel == NULL)
 		cdc_refuse_no_relation(relid);
@@ -329,7 +333,7 @@ cdc_purge_tombstones(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_rows must not be negative")));
-	open_owned(fcinfo, "cdc_purge_tombstones()", &owned);
+	open_owned(fcinfo, "cdc_purge_tombstones()", "purge", &owned);
 	describe_graves(&owned.target, &graves);
 	PushActiveSnapshot(GetLatestSnapshot());
 	purge_position(fcinfo, &owned, &graves, &pos);
@@ -341,9 +345,13 @@ cdc_purge_tombstones(PG_FUNCTION_ARGS)
 			cdc_registry_put_state(&owned.reg);
 		}
 		removed = remove_tombstones(&owned.target, &graves, &pos, max_rows);
+		owned.run.position = pos;
+		owned.run.events = removed;
 	}
 	PopActiveSnapshot();
 	close_owned(&owned);
+	if (pos.len > 0)
+		cdc_run_end(&owned.run);
 	PG_RETURN_INT64(removed);
 }
 
@@ -426,7 +434,7 @@ cdc_forget(PG_FUNCTION_ARGS)
 	const CdcPos *floor = &owned.reg.horizon.floor;
 	int64		n;
 
-	open_owned(fcinfo, "cdc_forget()", &owned);
+	open_owned(fcinfo, "cdc_forget()", "forget", &owned);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -450,38 +458,45 @@ cdc_forget(PG_FUNCTION_ARGS)
 	if (n > 0 || cdc_pos_compare(floor->bytes, floor->len, above.bytes, above.len) > 0)
 		forget_horizon(&owned, STATE_FLOOR, "floor");
 	cdc_registry_put_state(&owned.reg);
+	/* what was read of staging is to be read again */
+	cdc_bookmark_forget(owned.target.relid);
 	PopActiveSnapshot();
+	owned.run.events = n;
+	owned.run.position = above;
 	close_owned(&owned);
+	cdc_run_end(&owned.run);
 	PG_RETURN_INT64(n);
 }
 
 /* ---------- by hand ---------- */
 
 static void
-set_horizon(FunctionCallInfo fcinfo, const char *what, int column)
+set_horizon(FunctionCallInfo fcinfo, const char *what, const char *operation, int column)
 {
 	CdcOwned	owned;
 	CdcPos		pos;
 
-	open_owned(fcinfo, what, &owned);
+	open_owned(fcinfo, what, operation, &owned);
 	cdc_pos_from_datum(&pos, PG_GETARG_DATUM(1), PG_ARGISNULL(1));
 	cdc_registry_check_kind(&owned.reg, &pos, owned.target.name);
 	cdc_registry_set_position(&owned.reg, column, &pos);
 	cdc_registry_put_state(&owned.reg);
 	close_owned(&owned);
+	owned.run.position = pos;
+	cdc_run_end(&owned.run);
 }
 
 Datum
 cdc_set_fence(PG_FUNCTION_ARGS)
 {
-	set_horizon(fcinfo, "cdc_set_fence()", STATE_FENCE);
+	set_horizon(fcinfo, "cdc_set_fence()", "set_fence", STATE_FENCE);
 	PG_RETURN_VOID();
 }
 
 Datum
 cdc_set_floor(PG_FUNCTION_ARGS)
 {
-	set_horizon(fcinfo, "cdc_set_floor()", STATE_FLOOR);
+	set_horizon(fcinfo, "cdc_set_floor()", "set_floor", STATE_FLOOR);
 	PG_RETURN_VOID();
 }
 
@@ -507,7 +522,7 @@ cdc_new_epoch(PG_FUNCTION_ARGS)
 {
 	CdcOwned	owned;
 
-	open_owned(fcinfo, "cdc_new_epoch()", &owned);
+	open_owned(fcinfo, "cdc_new_epoch()", "new_epoch", &owned);
 	if (!owned.target.pos_single)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -537,5 +552,6 @@ cdc_new_epoch(PG_FUNCTION_ARGS)
 		owned.reg.lineage = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	cdc_registry_put_state(&owned.reg);
 	close_owned(&owned);
+	cdc_run_end(&owned.run);
 	PG_RETURN_INT64(owned.reg.epoch);
 }

@@ -144,7 +144,8 @@ cdc_target_begin(CdcTarget *target, const Bitmapset *columns, bool dry_run)
 
 /*
  * Start reading and writing rows, at the latest snapshot.  Unless dry_run, an
- * after-trigger query level is begun, which the writer ends.
+ * after-trigger query level is begun, which the writer ends; a group of
+ * targets has one around all of them.
  */
 void
 cdc_target_open(CdcTarget *target, bool dry_run)
@@ -161,7 +162,8 @@ cdc_target_open(CdcTarget *target, bool dry_run)
 	if (!dry_run)
 	{
 		ExecOpenIndices(target->rri, true);
-		AfterTriggerBeginQuery();
+		if (!target->in_group)
+			AfterTriggerBeginQuery();
 		begin_captures(target);
 	}
 	begin_routing(target);

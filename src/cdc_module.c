@@ -66,6 +66,11 @@
  *	cdc_explain		what an apply would make of each event, and why
  *	cdc_resurrected	rows that live although they should not
  *	cdc_check		the questions to ask before events are applied
+ *	cdc_progress	how far a long call has come
+ *	cdc_runs		the log of what was done to attached targets
+ *	cdc_group		targets that foreign keys tie
+ *	cdc_all			all attached targets by one call, each as its owner
+ *	cdc_status		how many rows a target's tombstones and its staging have
  *
  * Calls go one way: apply -> rule registry target home column consume bookmark
  * read fold write fence report; column consume read -> bookmark;
@@ -73,6 +78,7 @@
  * fence -> sql; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
+ * all -> group apply runs; group status -> registry; runs -> registry;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
@@ -89,6 +95,8 @@
 #include "cdc_compat.h"
 #include "cdc_fold.h"
 #include "cdc_guard.h"
+#include "cdc_progress.h"
+#include "cdc_runs.h"
 #include "cdc_write.h"
 
 CDC_MODULE_MAGIC("cdc_precedence", CDC_PRECEDENCE_VERSION);
@@ -130,5 +138,39 @@ _PG_init(void)
 							 NULL,
 							 NULL,
 							 NULL);
+	DefineCustomBoolVariable("cdc_precedence.track_runs",
+							 "Records in cdc_runs what is done to attached targets.",
+							 NULL,
+							 &cdc_track_runs,
+							 true,
+							 PGC_USERSET,
+							 0,
+							 NULL,
+							 NULL,
+							 NULL);
+	DefineCustomIntVariable("cdc_precedence.runs_retention",
+							"How long the rows of cdc_runs are kept.",
+							"-1 keeps them for ever. Old rows go when new ones are written.",
+							&cdc_runs_retention,
+							cdc_runs_retention,
+							-1,
+							INT_MAX,
+							PGC_SUSET,
+							GUC_UNIT_S,
+							NULL,
+							NULL,
+							NULL);
+	DefineCustomIntVariable("cdc_precedence.progress_interval",
+							"How often a long cdc_apply() says in a NOTICE how far it has come.",
+							"0 says nothing.",
+							&cdc_progress_interval,
+							0,
+							0,
+							INT_MAX,
+							PGC_USERSET,
+							GUC_UNIT_MS,
+							NULL,
+							NULL,
+							NULL);
 	MarkGUCPrefixReserved("cdc_precedence");
 }

@@ -24,6 +24,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "cdc_progress.h"
 #include "cdc_read.h"
 
 /* ---------- one row ---------- */
@@ -346,6 +347,8 @@ read_row(CdcReader *r, TupleTableSlot *slot, CdcIncoming *in, CdcPos *pos, CdcOp
 
 	slot_getsomeattrs(slot, r->query.need);
 	r->result->events++;
+	if (cdc_progress_wanted(r->result->events))
+		cdc_progress_report_read(r->target->name, cols->staging_name, r->result->events);
 	if (cols->bookmark != NULL)
 		cdc_bookmark_note(cols->bookmark, slot, r->query.bookmark_at);
 	read_position(r, slot, pos);

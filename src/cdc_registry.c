@@ -479,6 +479,7 @@ cdc_registry_forget(Oid target)
 	forget_row(rule_table, target);
 	forget_row(state_table, target);
 	cdc_bookmark_forget(target);
+	cdc_runs_forget(target);
 	CommandCounterIncrement();
 }
 

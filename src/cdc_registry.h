@@ -101,4 +101,7 @@ extern void cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *po
 extern void cdc_registry_set_fed(CdcRegistration *reg, List *names);
 extern Oid	cdc_extension_schema(void);
 
+/* in cdc_runs.c */
+extern void cdc_runs_forget(Oid target);
+
 #endif							/* CDC_REGISTRY_H */

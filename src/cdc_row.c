@@ -267,7 +267,7 @@ cdc_row_take_back(CdcWriter *w, CdcLeaf *leaf, TupleTableSlot *slot)
 	TM_FailureData failure;
 	TM_Result	result = cdc_table_tuple_delete(leaf->rri->ri_RelationDesc, &slot->tts_tid,
 												estate->es_output_cid, estate->es_snapshot,
-												&failure);
+												true, &failure);
 
 	if (result != TM_Ok)
 		elog(ERROR, "unexpected result %d of taking back a tuple", result);
@@ -341,7 +341,7 @@ cdc_row_delete(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored)
 			return WRITE_SKIPPED;
 	}
 	written = check_result(w, cdc_table_tuple_delete(rel, &tid, estate->es_output_cid,
-													 estate->es_snapshot, &failure));
+													 estate->es_snapshot, true, &failure));
 	if (written == WRITTEN)
 		cdc_after_delete_triggers(estate, rri, &tid, w->target->delete_capture);
 	return written;
@@ -357,5 +357,6 @@ cdc_row_finish_triggers(CdcTarget *target)
 		ExecASUpdateTriggers(target->estate, target->rri, target->update_capture);
 	if (target->insert_fired)
 		ExecASInsertTriggers(target->estate, target->rri, target->insert_capture);
-	AfterTriggerEndQuery(target->estate);
+	if (!target->in_group)
+		AfterTriggerEndQuery(target->estate);
 }

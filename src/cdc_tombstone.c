@@ -363,7 +363,7 @@ cdc_tombstones_remove(CdcTarget *target, const Datum *keys)
 		ItemPointerData tid = tombs->stored->tts_tid;
 
 		if (cdc_table_tuple_delete(tombs->rel, &tid, target->estate->es_output_cid,
-								   target->estate->es_snapshot, &failure) == TM_Ok)
+								   target->estate->es_snapshot, true, &failure) == TM_Ok)
 			break;
 		look_again(target, keys);
 	}
@@ -399,7 +399,7 @@ cdc_tombstones_purge(Oid relid, const CdcPos *pos, bool above, int64 max_rows)
 		cdc_position_from_columns(1, &type, &value, &isnull, &stored);
 		if ((cdc_pos_compare(stored.bytes, stored.len, pos->bytes, pos->len) > 0) != above)
 			continue;
-		if (cdc_table_tuple_delete(rel, &tid, cid, snapshot, &failure) == TM_Ok)
+		if (cdc_table_tuple_delete(rel, &tid, cid, snapshot, true, &failure) == TM_Ok)
 			removed++;
 		else if (IsolationUsesXactSnapshot())
 			cdc_refuse_concurrent();

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "cdc_progress.h"
 #include "cdc_write.h"
 
 /*
@@ -278,6 +279,8 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 	if (counted)
 	{
 		w->judged++;
+		if (cdc_progress_wanted(w->judged))
+			cdc_progress_report_judged(target->name, w->judged);
 		w->result->counts[outcome]++;
 	}
 }

@@ -55,13 +55,17 @@ for file in "$@"; do
 	createdb $db || exit 1
 	# a page that does not create the extension itself relies on it
 	grep -q '^CREATE EXTENSION' "$file" || run -c 'CREATE EXTENSION cdc_precedence' || { cat "$tmp/out"; exit 1; }
-	# instead of pg_cron: runs the job's command once
-	run -c 'CREATE SCHEMA cron' -c 'CREATE FUNCTION cron.schedule(job_name text, schedule text, command text)
-		RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; RETURN 1; END $$'
+	# instead of pg_cron: each job's command is run once after the block, as
+	# pg_cron does it, in no transaction block
+	run -c 'CREATE SCHEMA cron' -c 'CREATE TABLE cron.job (command text)' \
+		-c 'CREATE FUNCTION cron.schedule(job_name text, schedule text, command text)
+		RETURNS bigint LANGUAGE sql AS $$ INSERT INTO cron.job VALUES (command); SELECT 1::bigint $$'
+	printf '%s\n' 'SELECT command FROM cron.job \gexec' 'TRUNCATE cron.job;' >"$tmp/jobs.sql"
 	for block in "$tmp"/block.*; do
 		[ -e "$block" ] || continue
 		want=$(sed -n '1s/^-- fails: *//p' "$block")
-		run -f "$block"
+		run -f "$block" &&
+			psql -X -q -d $db -v ON_ERROR_STOP=1 -f "$tmp/jobs.sql" >>"$tmp/out" 2>&1
 		status=$?
 		if [ -n "$want" ]; then
 			[ $status -ne 0 ] && grep -q "ERROR: *$want:" "$tmp/out"

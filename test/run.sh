@@ -157,6 +157,17 @@ if wanted law; then
 fi
 if wanted ops; then
   run_script ops test/ops/run.sh
+  # jobs of pg_cron, where it is installed, on a server of their own
+  if [ -f "$("$PG_CONFIG" --pkglibdir)/pg_cron.so" ]; then
+    before=("$PGHOST" "$CDC_SERVER_LOG")
+    cdc_server_start cron "shared_preload_libraries = 'pg_cron'" "cron.database_name = 'ops_cron'" \
+      "cron.use_background_workers = on" "cron.launch_active_jobs = on" "max_worker_processes = 20"
+    run_script ops test/ops/run.sh cron
+    export PGHOST=${before[0]}
+    CDC_SERVER_LOG=${before[1]}
+  else
+    cdc_say "ops: pg_cron is not installed, its jobs are left out"
+  fi
 fi
 if wanted feed; then
   CDC_PREPARED=1 run_script feed test/feed/run.sh $long

@@ -111,6 +111,36 @@ group_hostile() {
   works "dropped by a superuser" ops_host -c "DROP TABLE evil.code CASCADE"
   nobody_but_mallory "her table"
 
+  # ---- a superuser's job: all that is attached, each as its owner
+  works "her target, with her code at every corner" ops_host -U ops_mallory -c "$safe" -c "
+    CREATE TABLE evil.landing (op pg_catalog.text, id pg_catalog.int4, v pg_catalog.text, source_position public.cdc_position);
+    CREATE FUNCTION evil.seen(what pg_catalog.text) RETURNS pg_catalog.bool VOLATILE COST 0.01 LANGUAGE plpgsql AS \$\$ BEGIN RETURN canary.hit(current_user::pg_catalog.text, what); END \$\$;
+    CREATE VIEW evil.fed AS SELECT * FROM evil.landing WHERE evil.seen('view over staging');
+    CREATE TABLE evil.parent (id pg_catalog.int4 PRIMARY KEY, v pg_catalog.text);
+    CREATE TABLE evil.job (id evil.key PRIMARY KEY REFERENCES evil.parent, v pg_catalog.text DEFAULT evil.seen('default')::pg_catalog.text, w pg_catalog.text DEFAULT evil.seen('default of no event')::pg_catalog.text, CHECK (evil.seen('constraint')));
+    CREATE INDEX ON evil.job (evil.sly(id));
+    ALTER TABLE evil.landing ENABLE ROW LEVEL SECURITY; ALTER TABLE evil.landing FORCE ROW LEVEL SECURITY;
+    CREATE POLICY p ON evil.landing USING (evil.seen('policy'))" -c "
+    CREATE TRIGGER a BEFORE INSERT OR UPDATE OR DELETE ON evil.job FOR EACH ROW EXECUTE FUNCTION evil.boom();
+    CREATE TRIGGER b AFTER INSERT OR UPDATE OR DELETE ON evil.job FOR EACH ROW EXECUTE FUNCTION evil.boom();
+    CREATE TRIGGER c AFTER INSERT ON evil.parent FOR EACH STATEMENT EXECUTE FUNCTION evil.boom()" -c "
+    SELECT public.cdc_attach(target => 'evil.parent', staging => 'evil.fed')" -c "
+    SELECT public.cdc_attach(target => 'evil.job', staging => 'evil.fed', staging_filter => 'evil.seen(''filter'')', staging_position => 'CASE WHEN evil.seen(''position'') THEN source_position END')" -c "
+    INSERT INTO evil.landing VALUES ('c', 1, 'x', '0/10'), ('c', 2, 'y', '0/11'), ('d', 3, NULL, '0/12')"
+  sql ops_host -c "ALTER TABLE evil.landing DISABLE ROW LEVEL SECURITY"
+  gives "applied in a superuser's transaction" "parent|2|
+job|2|" ops_host -c "SET search_path = evil, public, pg_catalog" -c "
+    SELECT pg_catalog.split_part(target::pg_catalog.regclass::pg_catalog.text, '.', 1), inserted, error FROM public.cdc_apply_attached('evil')"
+  gives "and again, and by a superuser's job" "" ops_host -c "$safe" -c "UPDATE evil.landing SET source_position = '0/20', v = 'z'" -c "CALL public.cdc_apply_all('evil')"
+  gives "her code ran, as hers" "t" ops_host -c "SELECT last_value > 10 FROM canary.ops_mallory"
+  gives "her constraint trigger that would wait" "t" ops_host -U ops_mallory -c "$safe" -c "
+    CREATE CONSTRAINT TRIGGER later AFTER INSERT OR UPDATE ON evil.parent DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION evil.boom()" -c "SELECT true"
+  works "does not" ops_host -c "$safe" -c "UPDATE evil.landing SET source_position = '0/30', v = 'zz'" -c "CALL public.cdc_apply_all('evil')"
+  works "what a superuser looks at" ops_host -c "SET search_path = evil, public, pg_catalog" -c "
+    SELECT pg_catalog.count(s.*) FROM public.cdc_status s" -c "SELECT pg_catalog.count(r.*) FROM public.cdc_runs r"
+  nobody_but_mallory "a superuser's job"
+  works "her targets go" ops_host -c "DROP TABLE evil.job, evil.parent, evil.landing CASCADE"
+
   # ---- not the owner: refused, each
   works "the victim's tables anew" ops_host -U ops_user -f targets.sql
   works "the victim attaches" ops_host -U ops_user -c "$safe" -c "SELECT public.cdc_attach(target => 'app.side', staging => 'app.stage', guard => 'error')" \
@@ -118,9 +148,11 @@ group_hostile() {
     -c "SELECT public.cdc_attach(target => 'app.flag', staging => 'app.stage', tombstones => 'row')" -c "SELECT public.cdc_apply(target => 'app.flag')" \
     -c "GRANT ALL ON app.side, app.flag, app.stage TO ops_mallory"
   counted ops_host -U ops_mallory -f strangers.sql
+  refused "a job of hers is nobody else's" 42501 ops_host -U ops_mallory -c "$safe" -c "CALL public.cdc_apply_all('app')"
+  gives "and leaves no trace" "0" ops_host -c "SELECT count(*) FROM public.cdc_runs WHERE error IS NOT NULL AND target::text ~ 'app'"
   gives "attach_schema attaches nothing of others" "f" ops_host -U ops_mallory -c "$safe" \
     -c "SELECT coalesce(bool_or(attached), false) FROM public.cdc_attach_schema(target_schema => 'app', staging_schema => 'app', staging_pattern => '%s_stage')"
-  for what in cdc_target_rule cdc_target_state; do
+  for what in cdc_target_rule cdc_target_state cdc_run_log cdc_target_seen; do
     refused "$what: UPDATE by the extension's owner" 42501 ops_host -U ops_owner -c "$safe" -c "UPDATE public.$what SET target = target"
     refused "$what: DELETE by the extension's owner" 42501 ops_host -U ops_owner -c "$safe" -c "DELETE FROM public.$what"
     refused "$what: a trigger of the extension's owner" 42501 ops_host -U ops_owner -c "$safe" -c "

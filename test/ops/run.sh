@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Operations: dump and restore, drops, locks and cost of attaching, hostile
-# users, extension schemas. A running server (PGHOST, PGPORT, PGUSER of a
+# users, extension schemas; and jobs of pg_cron, on a server that has it
+# preloaded for the database ops_cron. A running server (PGHOST, PGPORT, PGUSER of a
 # superuser) with the extension installed is used; databases and roles named
 # ops_* come and go.
 #
 #   bash test/ops/run.sh [dump] [drops] [locks] [hostile] [schemas]
+#   bash test/ops/run.sh cron
 #
 # Ends with "ops: N passed, N failed", and with failure if any check failed.
 set -euo pipefail
