@@ -1,17 +1,18 @@
 {# Creating, attaching and applying: what every run does. #}
 
 {#
-  An enforced contract speaks of the table: the data columns, and the position
-  if it is listed.  What only says what an event is, such as op, is not in it.
+  An enforced contract speaks of the table: the data columns and, if it lists
+  them, the columns of the law, whose types are its own.  What only says what an
+  event is, such as op, is not in it.
 #}
-{% macro assert_contract(events, shape, sql) %}
+{% macro assert_contract(events, shape) %}
   {%- set contract = config.get('contract') -%}
   {%- if contract and contract.enforced -%}
-    {%- set names = shape.data | map(attribute='name') | list -%}
-    {%- for name in shape.positions if name in shape.names and name in model['columns'] -%}
-      {%- do names.append(name) -%}
+    {%- set columns = [cdc_precedence.quoted_list(shape.data | map(attribute='name'))] -%}
+    {%- for name in shape.positions + [shape.tombstone_column] if name and name in model['columns'] -%}
+      {%- do columns.append('null::' ~ model['columns'][name]['data_type'] ~ ' as ' ~ cdc_precedence.quoted(name)) -%}
     {%- endfor -%}
-    {%- do get_assert_columns_equivalent('select ' ~ cdc_precedence.quoted_list(names) ~ ' from ' ~ events) -%}
+    {%- do get_assert_columns_equivalent('select ' ~ (columns | join(', ')) ~ ' from ' ~ events) -%}
   {%- endif -%}
 {% endmacro %}
 

@@ -143,7 +143,7 @@
     {%- if sets %}
     update {{ target }} t set {{ sets | join(', ') }} from {{ build }} n
       where {{ n.same_key }}
-        and row({{ cdc_precedence.quoted_list(n.written, 't.') }}) *<> row({{ cdc_precedence.quoted_list(n.written, 'n.') }});
+        and row({{ cdc_precedence.quoted_list(n.written, 't.') }})::record *<> row({{ cdc_precedence.quoted_list(n.written, 'n.') }})::record;
     {%- endif %}
     insert into {{ target }} ({{ cdc_precedence.quoted_list(n.written) }}) overriding system value
       select {{ cdc_precedence.quoted_list(n.written, 'n.') }} from {{ build }} n

@@ -24,12 +24,18 @@
   {% endif %}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {# -- dbt ends its transaction for such hooks, and takes it for open afterwards #}
+  {% if pre_hooks | selectattr('transaction', 'equalto', False) | list %}
+    {% call statement('cdc_begin', auto_begin=False) %}
+      begin
+    {% endcall %}
+  {% endif %}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
   {# -- what the model's SQL gives, and what of it is data #}
   {% set events = cdc_precedence.create_events(target, sql) %}
   {% set shape = cdc_precedence.shape_of(events) %}
-  {% do cdc_precedence.assert_contract(events, shape, sql) %}
+  {% do cdc_precedence.assert_contract(events, shape) %}
   {% set bookmark = cdc_precedence.read_horizon() %}
 
   {% if existing is none or replaced %}

@@ -17,7 +17,7 @@
   {%- endif -%}
   {{ return(cdc_precedence.json_of("select (select json_build_object('fed', s.fed_columns, 'read_up_to',"
     ~ " case when s.cluster = c.system_identifier::text and s.read_up_to <= pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())"
-    ~ " then s.read_up_to::text end)::text from " ~ cdc_precedence.relation_name(table) ~ " s, pg_catalog.pg_control_system() c"
+    ~ " then s.read_up_to::text end, 'read_at', s.read_at)::text from " ~ cdc_precedence.relation_name(table) ~ " s, pg_catalog.pg_control_system() c"
     ~ " where s.model = " ~ cdc_precedence.literal(relation.identifier) ~ ")")) }}
 {% endmacro %}
 
@@ -70,4 +70,14 @@
     {{ return('true') }}
   {%- endif -%}
   {{ return('(' ~ column ~ " >= '" ~ known.read_up_to ~ "'::xid8 or " ~ column ~ ' is null)') }}
+{% endmacro %}
+
+{#
+  When the last run of the model that succeeded began, for a filter by the
+  loader's clock; -infinity where everything is to be read.  Clocks say nothing
+  of transactions that commit late: leave a margin wider than the longest.
+#}
+{% macro last_read() %}
+  {%- set known = cdc_precedence.state(this) if cdc_precedence.is_incremental() else none -%}
+  {{ return("'" ~ (known.read_at if known else '-infinity') ~ "'::timestamptz") }}
 {% endmacro %}

@@ -32,7 +32,8 @@ join (
   select {{ cdc_precedence.quoted_list(key) }},
     {{ schema }}.latest_by_position({{ deleted or cdc_precedence.is_delete(cdc_precedence.quoted(op_column)) }},
       ({{ position }})::{{ schema }}.cdc_position) as gone,
-    max(({{ position }})::{{ schema }}.cdc_position) as gone_at
+    {{ schema }}.latest_by_position(({{ position }})::{{ schema }}.cdc_position,
+      ({{ position }})::{{ schema }}.cdc_position) as gone_at
   from {{ log }} as e
   where not coalesce({{ cdc_precedence.is_retraction(cdc_precedence.quoted(op_column), deleted) }}, false)
   group by {{ cdc_precedence.quoted_list(key) }}

@@ -1,0 +1,2 @@
+{{ config(on_schema_change=var('mode', 'ignore')) }}
+{{ landed(var('columns', 'id, name, amount')) }}
