@@ -157,7 +157,23 @@
       on conflict ({{ n.key }}) do update set source_position = excluded.source_position, deleted_at = excluded.deleted_at
       where t.source_position{{ n.older }}excluded.source_position;
     {%- endif %}
-    set local cdc_precedence.bypass_guard = {{ bypass }};
+    set local cdc_precedence.bypass_guard = {{ bypass }}
+  {%- endcall -%}
+  {#- -- the table's greatest position is what it has applied: one event of the build there, a duplicate, says it -#}
+  {%- set greatest = api.Relation.create(schema='pg_temp', identifier=target.identifier[:51] ~ '__cdc_greatest') -%}
+  {%- set column = cdc_precedence.quoted(n.known.positions[0]) -%}
+  {%- call statement('cdc_greatest') -%}
+    create view {{ greatest }} as
+    select * from (
+      select case when {{ n.dead }} then 'd' else 'u' end as op, {{ n.key }}, {{ column }} from {{ build }}
+      {%- if n.known.home == 'table' %}
+      union all select 'd', {{ n.key }}, source_position from {{ n.tombs_n }}
+      {%- endif %}) as e (op, {{ n.key }}, {{ column }})
+    where {{ column }} operator({{ n.schema }}.=) (select high_position from {{ n.schema }}.cdc_targets
+      where target = {{ cdc_precedence.regclass(build) }});
+    select {{ n.schema }}.cdc_apply({{ cdc_precedence.regclass(target) }}, {{ cdc_precedence.regclass(greatest) }}, op_column => 'op',
+      on_same_position => 'keep', on_schema_change => 'ignore', lineage => {{ cdc_precedence.literal(n.known.lineage) }});
+    drop view {{ greatest }};
     drop table {{ build }}
   {%- endcall -%}
 {% endmacro %}
@@ -197,16 +213,24 @@
       {{ grant | replace(build | string, target | string) }}
     {%- endcall -%}
   {%- endfor -%}
-  {%- if n.known.home == 'table' -%}
-    {%- set name = target.identifier[:52] ~ '_tombstones' -%}
-    {%- set old = cdc_precedence.attached(target).tombstones -%}
-    {%- if not cdc_precedence.json_of("select (to_regclass(" ~ cdc_precedence.literal(cdc_precedence.quoted(target.schema) ~ '.'
-        ~ cdc_precedence.quoted(name)) ~ ") is not null)::text") -%}
-      {%- call statement('cdc_rename') -%}
-        alter table {{ old }} rename to {{ cdc_precedence.quoted(name) }}
-      {%- endcall -%}
-    {%- endif -%}
-  {%- endif -%}
+  {#- -- the names that came from the build's; one that is taken stays -#}
+  {%- set renames = cdc_precedence.json_of(
+    "select coalesce(json_agg(pg_catalog.format('alter %s %s rename to %I', kind, c.oid::regclass, new)), '[]')::text"
+    ~ " from (select oid, relname, relnamespace, 'table' as kind from pg_catalog.pg_class where oid = "
+    ~ (cdc_precedence.literal(n.tombs_n) ~ "::regclass" if n.tombs_n else "0")
+    ~ "   union all select x.oid, x.relname, x.relnamespace, 'index' from pg_catalog.pg_index i"
+    ~ "   join pg_catalog.pg_class x on x.oid = i.indexrelid where i.indrelid in (" ~ cdc_precedence.regclass(target)
+    ~ (", " ~ cdc_precedence.literal(n.tombs_n) ~ "::regclass" if n.tombs_n else "") ~ ")) c"
+    ~ " cross join lateral (select " ~ cdc_precedence.literal(target.identifier) ~ " || pg_catalog.substr(c.relname, "
+    ~ (build.identifier | length + 1) ~ ")) as r (new)"
+    ~ " where pg_catalog.left(c.relname, " ~ (build.identifier | length) ~ ") = " ~ cdc_precedence.literal(build.identifier)
+    ~ " and pg_catalog.octet_length(new) <= 63 and not exists (select from pg_catalog.pg_class o"
+    ~ "   where o.relname = new and o.relnamespace = c.relnamespace)") -%}
+  {%- for rename in renames -%}
+    {%- call statement('cdc_rename') -%}
+      {{ rename }}
+    {%- endcall -%}
+  {%- endfor -%}
   {%- if n.known.guard != 'off' -%}
     {%- call statement('cdc_guard') -%}
       select {{ n.schema }}.cdc_attach({{ cdc_precedence.regclass(target) }}, guard => {{ cdc_precedence.literal(n.known.guard) }})

@@ -79,6 +79,9 @@ def first_and_later_runs(database, project, events):
     check("the configured indexes", database.value("SELECT count(*) FROM pg_index WHERE indrelid = 'shop.plain'::regclass") == 3)
     check("grants", database.value("SELECT has_table_privilege('dbt_reader', 'shop.plain', 'SELECT')"))
     check("description", database.value("SELECT obj_description('shop.plain'::regclass)") == "the plain one; it's $1")
+    check("a tombstone column of the contract's own type", database.value(
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'shop.timed_row'::regclass AND attname = 'gone'")
+        == "timestamp with time zone")
     check("contract's types and constraints", database.value(
         "SELECT count(*) FROM pg_constraint WHERE conrelid = 'shop.timed_row'::regclass AND contype IN ('p', 'c')") == 2)
     hooks = [row[0] for row in database.run("SELECT what FROM landing.hooks")]
@@ -161,10 +164,13 @@ def full_refresh_in_the_middle(database, project, events):
           == [("shop.in_row", "error"), ("shop.swapped", "skip")])
     check("the fence", database.value("""SELECT fence::text FROM "cdc ext".cdc_targets WHERE target = 'shop.plain'::regclass""")
           == "0/800")
+    for m in ("plain", "in_row", "timed_row", "swapped"):
+        high = database.value(f"""SELECT high_position::text FROM "cdc ext".cdc_targets WHERE target = 'shop.{m}'::regclass""")
+        check(f"the greatest position of {m}", high == database.value("SELECT max(lsn)::text || ':' || max(seq) FROM landing.archive"), high)
     check("nothing is left behind", database.run("SELECT relname FROM pg_class WHERE relname ~ '__(cdc|dbt)_'") == [],
           database.run("SELECT relname FROM pg_class WHERE relname ~ '__(cdc|dbt)_'"))
     readers(database, project)
-    ok("quoted names by swap", project.dbt("run", "--full-refresh", "-s", "quoted", "--vars", "quoted_refresh: swap"))
+    ok("quoted names by swap", project.dbt("run", "--full-refresh", "-s", "quoted", env={"TRIAL_REFRESH": "swap"}))
     all_right(database, "quoted names by swap", ["quoted"])
 
 
@@ -205,21 +211,23 @@ def retry_after_failure(database, project, events):
     deliver(database, events.batch(540))
     before = database.run("SELECT * FROM shop.plain ORDER BY id")
     state = database.run("SELECT * FROM shop.cdc_precedence_models WHERE model = 'plain'")
-    results = project.dbt("run", "-s", "plain", "--vars", "fail: true")
+    results = project.dbt("run", "-s", "plain", env={"TRIAL_FAIL": "yes"})
     check("a failing hook fails the run", results["plain"][0] == "error", results)
     check("and leaves the table", database.run("SELECT * FROM shop.plain ORDER BY id") == before)
     check("and what is remembered", database.run("SELECT * FROM shop.cdc_precedence_models WHERE model = 'plain'") == state)
-    results = project.dbt("run", "-s", "plain", "--full-refresh", "--vars", "fail: true")
+    results = project.dbt("run", "-s", "plain", "--full-refresh", env={"TRIAL_FAIL": "yes"})
     check("a failing full refresh leaves the table", results["plain"][0] == "error"
           and database.run("SELECT * FROM shop.plain ORDER BY id") == before, results)
     ok("retry", project.dbt("run", "-s", "plain"))
+    check("the greatest position", database.value("""SELECT high_position::text FROM "cdc ext".cdc_targets
+        WHERE target = 'shop.plain'::regclass""") == database.value("SELECT max(lsn)::text || ':' || max(seq) FROM landing.archive"))
     wrong = difference(database, READ["plain"], truth())
     check("retry: live rows", not wrong, wrong[:5])
 
 
 def schema_changes(database, project, events):
     def run(columns, mode, *more):
-        return project.dbt("run", "-s", "changing", "--vars", f"{{columns: '{columns}', mode: {mode}}}", *more)["changing"]
+        return project.dbt("run", "-s", "changing", *more, env={"TRIAL_COLUMNS": columns, "TRIAL_MODE": mode})["changing"]
 
     def columns():
         return [row[0] for row in database.run("SELECT attname || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute"
@@ -256,10 +264,12 @@ def schema_changes(database, project, events):
 
 
 def tests_can_fail(database, project):
+    project.dbt("run", "-s", "plain", "in_row")
     ok("tests", project.dbt("test", "--exclude", "source:landing.bare"))
     results = project.dbt("test", "-s", "source:landing.bare")
     check("staging without a position fails", [r[0] for r in results.values()] == ["fail"], results)
-    dead = database.value(f"SELECT id FROM ({GONE}) g LIMIT 1")
+    dead = database.value("SELECT min(id) FROM shop.plain_tombstones")
+    check("a deleted key to bring back", dead is not None)
     database.run("INSERT INTO shop.plain (id, name) VALUES (%s, 'back')", (dead,))
     database.run("SET cdc_precedence.bypass_guard = on; UPDATE shop.in_row SET deleted = false, source_position = '0/1' WHERE id = %s", (dead,))
     database.run("INSERT INTO landing.events (op, id) VALUES ('u', 1)")
@@ -292,8 +302,39 @@ def other_ways_in(database, project, events):
     database.run("CREATE VIEW other.on_swapped AS SELECT id FROM shop.swapped")
     results = project.dbt("run", "--full-refresh", "-s", "swapped")
     check("swap under a view is refused", results["swapped"][0] == "error" and "other.on_swapped" in results["swapped"][1], results)
+    ok("cdc_swap_cascade", project.dbt("run", "--full-refresh", "-s", "swapped", env={"TRIAL_CASCADE": "yes"}))
+    check("lets it go", database.value("SELECT to_regclass('other.on_swapped') IS NULL"))
     results = project.dbt("run", "-s", "plain", "--full-refresh", "--empty")
     check("--empty does not empty a table", database.value("SELECT count(*) FROM shop.plain") > 5, results)
+
+
+def epochs(database, project):
+    """A log that started over: epoch, lineage and floor outlive a full refresh, old positions stay outranked."""
+    models = ("plain", "swapped")
+    for m in models:
+        database.run(f"""SELECT "cdc ext".cdc_set_floor('shop.{m}', '0/900'), "cdc ext".cdc_new_epoch('shop.{m}', 'second')""")
+    results = project.dbt("run", "-s", *models)
+    for m in models:
+        check(f"no positions of an undeclared log: {m}", results[m][0] == "error" and "lineage" in results[m][1], results[m])
+    ok("full refresh in another epoch", project.dbt("run", "--full-refresh", "-s", *models, env={"TRIAL_LINEAGE": "second"}))
+    for m in models:
+        kept = database.run(f"""SELECT epoch, lineage, floor::text FROM "cdc ext".cdc_targets WHERE target = 'shop.{m}'::regclass""")
+        check(f"epoch, lineage and floor of {m}", kept == [(1, "second", "0/900")], kept)
+        wrong = difference(database, READ[m].replace("source_position::text", "regexp_replace(source_position::text, '^1@', '')"), truth())
+        check(f"another epoch: live rows of {m}", not wrong, wrong[:5])
+        check(f"all in the new epoch: {m}", database.value(f"""SELECT bool_and("cdc ext".cdc_position_epoch(source_position) = 1) FROM shop.{m}"""))
+
+
+def contracts(database, project):
+    path = os.path.join(project.path, "models", "models.yml")
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(text.replace("numeric(12, 2)", "bigint"))
+    results = project.dbt("run", "-s", "timed_row")
+    check("a broken contract fails", results["timed_row"][0] == "error" and "contract" in results["timed_row"][1].lower(), results)
+    with open(path, "w") as file:
+        file.write(text)
 
 
 def example(work):
@@ -346,6 +387,8 @@ def main():
     guarded("schema changes", schema_changes, database, project, events)
     guarded("tests can fail", tests_can_fail, database, project)
     guarded("other ways in", other_ways_in, database, project, events)
+    guarded("epochs", epochs, database, project)
+    guarded("contracts", contracts, database, project)
     database.drop()
     guarded("example", example, WORK)
     admin = Database("cdc_dbt_trial")

@@ -76,9 +76,14 @@ class Project:
         with open(os.path.join(self.path, "packages.yml"), "w") as file:
             file.write(text)
 
-    def dbt(self, *arguments):
-        """{node: (status, message)}, or the exception if dbt did not get that far."""
+    def dbt(self, *arguments, env=()):
+        """{node: (status, message)}, or the exception if dbt did not get that far.
+
+        What varies is told by env: dbt then reads only the files again that ask for it."""
         out = io.StringIO()
+        for name in ("TRIAL_COLUMNS", "TRIAL_MODE", "TRIAL_FAIL", "TRIAL_REFRESH", "TRIAL_LINEAGE", "TRIAL_CASCADE"):
+            os.environ.pop(name, None)
+        os.environ.update(env)
         with contextlib.redirect_stdout(out):
             result = dbtRunner().invoke(["--no-use-colors", "--log-level-file", "none", *arguments, "--project-dir", self.path]
                 + ([] if arguments[0] == "deps" else ["--profiles-dir", self.path]))

@@ -1,2 +1,2 @@
-{{ config(on_schema_change=var('mode', 'ignore')) }}
-{{ landed(var('columns', 'id, name, amount')) }}
+{{ config(on_schema_change=env_var('TRIAL_MODE', 'ignore')) }}
+{{ landed(env_var('TRIAL_COLUMNS', 'id, name, amount')) }}
