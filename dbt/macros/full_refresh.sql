@@ -47,6 +47,7 @@
     'dead_n': dead | replace(tombstone, 'n.' ~ tombstone) if tombstone else dead,
     'decided': ('coalesce(t.' ~ position ~ not_above ~ floor ~ ', true)') if known.floor else 'false',
     'fenced': ('coalesce(n.' ~ position ~ not_above ~ fence ~ ', true)') if known.fence else 'false',
+    'not_above': not_above,
     'same_key': cdc_precedence.same_key(known.key, 't', 'n'), 'same_key_d': cdc_precedence.same_key(known.key, 't', 'd'),
     'older': ' operator(' ~ schema ~ '.<) ', 'written': written, 'derived': derived,
     'key': cdc_precedence.quoted_list(known.key)}) }}
@@ -95,6 +96,14 @@
   {%- endif -%}
 
   {%- set counts = cdc_precedence.apply(build, events, shape) -%}
+  {%- call statement('cdc_analyze') -%}
+    analyze {{ build }}
+  {%- endcall -%}
+  {#- -- a truncate among the events: it has killed the table's rows too, and its fence is the table's -#}
+  {%- set cut = cdc_precedence.attached(build).fence -%}
+  {%- set alive = ('not coalesce(t.' ~ n.position ~ n.not_above ~ cdc_precedence.literal(cut) ~ '::' ~ n.schema ~ '.cdc_position, true)')
+    if cut else 'true' -%}
+  {%- do n.update({'cut': cut}) -%}
 
   {%- if known.fence -%}
     {%- call statement('cdc_fence') -%}
@@ -105,9 +114,9 @@
 
   {%- set no_tombstone = 'not exists (select from ' ~ n.tombs_n ~ ' d where ' ~ n.same_key_d ~ ')'
     if known.home == 'table' else 'true' -%}
-  {%- set kept = '(' ~ n.decided ~ ' and not exists (select from ' ~ build ~ ' n where ' ~ n.same_key ~ ') and ' ~ no_tombstone ~ ')' -%}
+  {%- set kept = '(' ~ n.decided ~ ' and ' ~ alive ~ ' and not exists (select from ' ~ build ~ ' n where ' ~ n.same_key ~ ') and ' ~ no_tombstone ~ ')' -%}
   {%- set found = cdc_precedence.json_of(
-    "select json_build_object('live', count(*), 'lost', count(*) filter (where not " ~ kept
+    "select json_build_object('live', count(*), 'lost', count(*) filter (where " ~ alive ~ " and not " ~ kept
     ~ " and not exists (select from " ~ build ~ " n where " ~ n.same_key
     ~ " and coalesce(not n." ~ n.position ~ n.older ~ "t." ~ n.position ~ ", t." ~ n.position ~ " is null))"
     ~ ((" and not exists (select from " ~ n.tombs_n ~ " d where " ~ n.same_key_d
@@ -127,6 +136,15 @@
     {%- do cdc_precedence.swap_build(target, build, n, kept) -%}
   {%- endif -%}
   {{ return({'counts': counts, 'live': found.live, 'lost': found.lost}) }}
+{% endmacro %}
+
+{# -- the fence of a table whose own is "there" rises to another, and never falls #}
+{% macro raise_fence(relation, n, fence, there) %}
+  {%- if fence -%}
+    select {{ n.schema }}.cdc_set_fence({{ cdc_precedence.regclass(relation) }}, {{ cdc_precedence.literal(fence) }})
+    {%- if there %} where {{ cdc_precedence.literal(there) }}::{{ n.schema }}.cdc_position operator({{ n.schema }}.<)
+      {{ cdc_precedence.literal(fence) }}::{{ n.schema }}.cdc_position {%- endif %};
+  {%- endif -%}
 {% endmacro %}
 
 {# -- in place: what differs, into the table that stays #}
@@ -173,6 +191,7 @@
       where target = {{ cdc_precedence.regclass(build) }});
     select {{ n.schema }}.cdc_apply({{ cdc_precedence.regclass(target) }}, {{ cdc_precedence.regclass(greatest) }}, op_column => 'op',
       on_same_position => 'keep', on_schema_change => 'ignore', lineage => {{ cdc_precedence.literal(n.known.lineage) }});
+    {{ cdc_precedence.raise_fence(target, n, n.cut, n.known.fence) }}
     drop view {{ greatest }};
     drop table {{ build }}
   {%- endcall -%}
@@ -202,9 +221,7 @@
       where not exists (select from {{ n.tombs_n }} d where {{ n.same_key_d }})
         and not exists (select from {{ build }} n where {{ n.same_key }});
     {%- endif %}
-    {%- if n.known.fence %}
-    select {{ n.schema }}.cdc_set_fence({{ cdc_precedence.regclass(build) }}, {{ cdc_precedence.literal(n.known.fence) }});
-    {%- endif %}
+    {{ cdc_precedence.raise_fence(build, n, n.known.fence, n.cut) }}
     drop table {{ target }} {{ 'cascade' if cdc_precedence.option('swap_cascade') }};
     alter table {{ build }} rename to {{ cdc_precedence.quoted(target.identifier) }}
   {%- endcall -%}

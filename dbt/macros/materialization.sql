@@ -34,7 +34,7 @@
 
   {# -- what the model's SQL gives, and what of it is data #}
   {% set events = cdc_precedence.create_events(target, sql) %}
-  {% set shape = cdc_precedence.shape_of(events) %}
+  {% set shape = cdc_precedence.shape_of(events, target) %}
   {% do cdc_precedence.assert_contract(events, shape) %}
   {% set bookmark = cdc_precedence.read_horizon() %}
 

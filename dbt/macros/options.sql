@@ -80,15 +80,17 @@
   What the columns of the events are: key; position; data, which the table gets
   (the key too); the rest only says what an event is.
 #}
-{% macro shape_of(events) %}
+{% macro shape_of(events, target) %}
+  {%- set known = cdc_precedence.attached(target) -%}
   {%- set columns = cdc_precedence.columns_of(events) -%}
   {%- set names = columns | map(attribute='name') | list -%}
   {%- set key = cdc_precedence.key_of(names) -%}
-  {%- set positions = cdc_precedence.list_option('position_columns', ['source_position']) -%}
+  {%- set positions = cdc_precedence.list_option('position_columns', known.positions if known else ['source_position']) -%}
   {%- set tombstone_column = cdc_precedence.option('tombstone_column') -%}
-  {%- set home = 'row' if tombstone_column else cdc_precedence.choice('tombstones', ['table', 'row', 'auto'], 'table') -%}
+  {%- set home = 'row' if tombstone_column
+    else cdc_precedence.choice('tombstones', ['table', 'row'], known.home if known else 'table') -%}
   {%- if home == 'row' and not tombstone_column -%}
-    {%- set tombstone_column = 'deleted' -%}
+    {%- set tombstone_column = known.tombstone_column if known and known.tombstone_column else 'deleted' -%}
   {%- endif -%}
   {%- set old_key = cdc_precedence.list_option('old_key_columns') -%}
   {%- if old_key is none -%}
@@ -110,6 +112,6 @@
         ~ " select it (for example cdc_position(commit_lsn, seq) as " ~ name ~ "), or set cdc_staging_position") -%}
     {%- endfor -%}
   {%- endif -%}
-  {{ return({'key': key, 'positions': positions, 'data': data, 'names': names, 'home': 'row' if home == 'row' else 'table',
+  {{ return({'key': key, 'positions': positions, 'data': data, 'names': names, 'home': home,
              'tombstone_column': tombstone_column if home == 'row' else none}) }}
 {% endmacro %}

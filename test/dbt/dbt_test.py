@@ -17,6 +17,7 @@ CREATE TABLE landing.events (op text, id int, name text, amount numeric(12, 2), 
   loaded_at timestamptz DEFAULT now(), loaded_xid xid8 DEFAULT pg_current_xact_id());
 CREATE TABLE landing.archive (LIKE landing.events INCLUDING ALL);
 CREATE TABLE landing.queue (LIKE landing.events INCLUDING ALL);
+CREATE TABLE landing.cut (LIKE landing.events INCLUDING ALL);
 CREATE TABLE landing.bare (op text, id int);
 CREATE TABLE landing.hooks (what text, transaction xid8);
 """
@@ -63,7 +64,7 @@ def ok(when, results, but=()):
 
 
 def first_and_later_runs(database, project, events):
-    everything = ["run", "--exclude", "changing"]
+    everything = ["run", "--exclude", "changing", "cut_*"]
     deliver(database, events.batch(250))
     results = project.dbt(*everything)
     ok("first run", results)
@@ -290,7 +291,7 @@ def other_ways_in(database, project, events):
           and "CREATE UNIQUE INDEX" in results["replayed"][1], results)
     database.run("CREATE UNIQUE INDEX ON shop.replayed (id)")
     deliver(database, events.batch(600))
-    results = project.dbt("run", "--exclude", "changing")
+    results = project.dbt("run", "--exclude", "changing", "cut_*")
     ok("the whole history, a table taken over", results)
     all_right(database, "the whole history", [m for m in READ if m not in ("plain", "swapped", "in_row")])
     for m in ("plain", "swapped", "in_row"):
@@ -323,6 +324,35 @@ def epochs(database, project):
         wrong = difference(database, READ[m].replace("source_position::text", "regexp_replace(source_position::text, '^1@', '')"), truth())
         check(f"another epoch: live rows of {m}", not wrong, wrong[:5])
         check(f"all in the new epoch: {m}", database.value(f"""SELECT bool_and("cdc ext".cdc_position_epoch(source_position) = 1) FROM shop.{m}"""))
+
+
+def truncates(database, project):
+    """A truncate that a full refresh meets first kills the table's rows, and stays a fence."""
+    models = {"cut_in_place": "", "cut_swap": "", "cut_in_row": " WHERE NOT deleted"}
+    cut = ("landing.cut",)
+    deliver(database, [("c", k, "old", k, "ok", f"0/{100 + k}", 0) for k in range(1, 8)], cut)
+    ok("before a truncate", project.dbt("run", "-s", *models))
+    deliver(database, [("t", None, None, None, None, "0/200", 0), ("c", 3, "new", 1, "ok", "0/210", 0),
+                       ("u", 8, "late", 1, "ok", "0/190", 0)], cut)
+    # the log has lost what was before, too
+    database.run("DELETE FROM landing.cut WHERE id IN (1, 2, 5)")
+    results = project.dbt("run", "--full-refresh", "-s", *models)
+    ok("with a truncate", results)
+
+    def rows(m):
+        return database.run(f"SELECT id, name, source_position::text FROM shop.{m}{models[m]} ORDER BY id")
+
+    for m in models:
+        check(f"only what came after the truncate: {m}", rows(m) == [(3, "new", "0/210")], rows(m))
+        check(f"which is no loss: {m}", "0 not confirmed" in results[m][1], results[m])
+    database.run("DELETE FROM landing.cut WHERE op = 't'")
+    deliver(database, [("c", k, "old", k, "ok", f"0/{100 + k}", 0) for k in range(1, 8)], cut)
+    for how in ([], ["--full-refresh"]):
+        ok("the truncate is lost", project.dbt("run", *how, "-s", *models))
+        for m in models:
+            check(f"nothing comes back {how}: {m}", rows(m) == [(3, "new", "0/210")], rows(m))
+            fence = database.value(f"""SELECT fence::text FROM "cdc ext".cdc_targets WHERE target = 'shop.{m}'::regclass""")
+            check(f"the fence of {m}", fence == "0/200", fence)
 
 
 def contracts(database, project):
@@ -388,6 +418,7 @@ def main():
     guarded("tests can fail", tests_can_fail, database, project)
     guarded("other ways in", other_ways_in, database, project, events)
     guarded("epochs", epochs, database, project)
+    guarded("truncates", truncates, database, project)
     guarded("contracts", contracts, database, project)
     database.drop()
     guarded("example", example, WORK)
