@@ -10,8 +10,9 @@ usage() {
 usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories, a longer feed, longer fuzzing and storms than a
                 quick run has
-  --only SUITE  one of: regress isolation readme law ops feed debezium fuzz memory
-                crash bench majors (may be given several times); majors are other
+  --only SUITE  one of: regress isolation readme law ops dbt feed debezium fuzz
+                memory crash bench majors (may be given several times); dbt
+                needs Python packages, or is skipped; majors are other
                 servers, in chroots, where these can be made: see
                 test/majors.sh; bench is the benchmark's shape, not its times;
                 debezium runs by itself only where Java and the connectors are
@@ -29,7 +30,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | ops | feed | debezium | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | dbt | feed | debezium | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -168,6 +169,9 @@ if wanted ops; then
   else
     cdc_say "ops: pg_cron is not installed, its jobs are left out"
   fi
+fi
+if wanted dbt; then
+  run_script dbt test/dbt/run.sh
 fi
 if wanted feed; then
   CDC_PREPARED=1 run_script feed test/feed/run.sh $long

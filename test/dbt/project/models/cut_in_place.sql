@@ -1,0 +1,2 @@
+{{ config(cdc_full_refresh='in_place') }}
+{{ landed(table='landing.cut') }}

@@ -1,0 +1,2 @@
+{{ config(cdc_tombstones='row') }}
+{{ landed(table='landing.cut') }}

@@ -1,0 +1,2 @@
+{{ config(cdc_full_refresh='swap') }}
+{{ landed(table='landing.cut') }}

@@ -1,0 +1,1 @@
+select count(*) as rows, sum(amount) as amount from {{ ref('plain') }}

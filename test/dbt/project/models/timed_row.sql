@@ -1,0 +1,2 @@
+{{ config(cdc_tombstone_column='gone', contract={'enforced': true}) }}
+{{ landed() }}
