@@ -5,7 +5,7 @@
  *
  * It is cdc_apply()'s dry run, by the same reader, fold, writer and law; what
  * comes besides is that each row of staging is noted while it is read
- * (cdc_watch.c), in a sort by key.  Winners come in the same order, so that one
+ * (cdc_watch.c), in a sort by key; the words of a reason are in cdc_reason.c.  Winners come in the same order, so that one
  * walk over both tells of every event which it is: the winner of its key, with
  * the verdict, or one that the winner supersedes.
  *
@@ -37,7 +37,6 @@
 
 #include "cdc_call.h"
 #include "cdc_explain.h"
-#include "cdc_write.h"
 
 /* arguments: those of cdc_apply() up to consume, then lineage */
 #define EXPLAIN_LINEAGE	(CDC_ARG_CONSUME + 1)
@@ -54,22 +53,6 @@ enum
 {
 	NOTED_NUMBER, NOTED_KEY, NOTED_OP, NOTED_POSITION, NOTED_UNPLACED, NOTED_COLUMNS
 };
-
-/* What is known of the key whose events are told. */
-typedef struct CdcToldKey
-{
-	Datum	   *keys;
-	bool		known;			/* keys are */
-	int64		number;			/* of the winner; 0: no event is it */
-	CdcPos		pos;			/* of the winner */
-	int			placed;			/* how much of it counts */
-	CdcClass	class;
-	bool		moved_away;		/* it is the delete that a key move leaves */
-	CdcJudged	judged;
-	char	   *error;			/* or why it could not be judged */
-	bool		tied;			/* which is an event at its position as well */
-	MemoryContext context;		/* of keys and error */
-} CdcToldKey;
 
 typedef struct CdcExplain
 {
@@ -120,12 +103,6 @@ tell(CdcExplain *x, const char *key, const char *op, const CdcPos *pos, const Cd
 	if (reason != NULL)
 		values[EXPLAIN_REASON] = CStringGetTextDatum(reason);
 	tuplestore_putvalues(x->result->setResult, x->result->setDesc, values, isnull);
-}
-
-static char *
-pos_of(const CdcPos *pos)
-{
-	return cdc_pos_text(pos->bytes, pos->len);
 }
 
 /* ---------- 1. rows as they are read ---------- */
@@ -262,7 +239,7 @@ drop_target(CdcExplain *x, const char *column)
 static void
 judge(CdcExplain *x, const CdcEvent *winner)
 {
-	CdcToldKey	   *group = &x->group;
+	CdcToldKey *group = &x->group;
 	bool		isnull;
 	Datum		number = cdc_event_value(&x->call.cols, winner, x->call.cols.nevent, &isnull);
 
@@ -289,100 +266,7 @@ judge(CdcExplain *x, const CdcEvent *winner)
 	PG_END_TRY();
 }
 
-/* ---------- 3. reasons ---------- */
-
-/* Why an event is not the one of its key that counts. */
-static const char *
-why_superseded(CdcExplain *x, const CdcPos *pos, int placed)
-{
-	CdcToldKey	   *group = &x->group;
-	const CdcPos *truncate = &x->call.target.truncate;
-
-	if (truncate->len > 0 && cdc_pos_compare(pos->bytes, placed, truncate->bytes, truncate->len) <= 0)
-		return psprintf("the truncate of this batch at %s comes after it", pos_of(truncate));
-	if (group->moved_away)
-		return psprintf("a later event of this batch, at %s, moves its row to another key", pos_of(&group->pos));
-	if (cdc_pos_compare(pos->bytes, placed, group->pos.bytes, group->placed) == 0)
-		return psprintf("this batch has another event of its key at %s, the same or one that goes before it",
-						pos_of(&group->pos));
-	if (placed == 0)
-		return psprintf("this batch has an event of its key, at %s, whose position counts; that of this snapshot row does not",
-						pos_of(&group->pos));
-	return psprintf("this batch has a newer event of its key, at %s", pos_of(&group->pos));
-}
-
-static const char *
-why_stale(CdcExplain *x)
-{
-	CdcToldKey	   *group = &x->group;
-	const CdcHorizon *horizon = &x->call.target.horizon;
-	const char *what = group->judged.state == CDC_KEY_LIVE ? "the stored row" : "the delete";
-
-	if (horizon->floor.len > 0 && cdc_pos_compare(group->pos.bytes, group->placed, horizon->floor.bytes,
-												  horizon->floor.len) <= 0)
-		return psprintf("at or below the floor of the target, %s: every key is decided up to there",
-						pos_of(&horizon->floor));
-	if (group->placed == 0)
-		return psprintf("a snapshot row whose position does not count fills absent keys only; %s is at %s",
-						what, pos_of(&group->judged.stored));
-	return psprintf("older than %s, at %s", what, pos_of(&group->judged.stored));
-}
-
-static const char *
-why_duplicate(const CdcToldKey *group)
-{
-	if (group->judged.crossed)
-		return "a delete at the position of the stored upsert, which stands; an ordinal would tell which is later";
-	if (group->judged.column != NULL)
-		return psprintf("this position is stored already, but column \"%s\" differs; the stored row stays (on_same_position)",
-						group->judged.column);
-	return "this position is stored already";
-}
-
-/* Why the winner became what it became. */
-static const char *
-why(CdcExplain *x)
-{
-	const CdcToldKey *group = &x->group;
-	const CdcJudged *judged = &group->judged;
-	const char *at = pos_of(&judged->stored);
-
-	switch (judged->outcome)
-	{
-		case CDC_INSERTED:
-			if (judged->crossed)
-				return "an upsert at the position of the stored delete: the upsert stands; an ordinal would tell which is later";
-			if (judged->state == CDC_KEY_TOMBSTONE)
-				return psprintf("newer than the delete at %s: the key lives again", at);
-			return "the key is not there";
-		case CDC_UPDATED:
-			if (judged->column != NULL)
-				return psprintf("this position is stored already, but column \"%s\" differs and is written anew (on_same_position)",
-								judged->column);
-			return judged->stored.len == 0 ? "the stored row has no position" :
-				psprintf("newer than the stored row, at %s", at);
-		case CDC_DELETED:
-			if (judged->state == CDC_KEY_ABSENT)
-				return "the key is not there; its delete is remembered";
-			if (judged->stored.len == 0)
-				return "the stored row has no position";
-			return psprintf("newer than the %s, at %s",
-							judged->state == CDC_KEY_LIVE ? "stored row" : "delete", at);
-		case CDC_STALE:
-			return why_stale(x);
-		case CDC_DUPLICATE:
-			return why_duplicate(group);
-		case CDC_FENCED:
-			return psprintf("the key is dead, and known to be up to the fence of the target, %s",
-							pos_of(&x->call.target.horizon.fence));
-		case CDC_SUPERSEDED:
-			return why_superseded(x, &group->pos, group->placed);
-		default:
-			return NULL;
-	}
-}
-
-/* ---------- 4. the walk ---------- */
+/* ---------- 3. the walk ---------- */
 
 static void
 read_noted(CdcExplain *x, int column, Datum *value, bool *isnull)
@@ -412,7 +296,7 @@ is_faulty(const CdcToldKey *group, int64 number, const CdcPos *pos, int placed)
 static void
 tell_event(CdcExplain *x)
 {
-	CdcToldKey	   *group = &x->group;
+	CdcToldKey *group = &x->group;
 	CdcPos		pos;
 	Datum		value;
 	bool		isnull;
@@ -437,10 +321,10 @@ tell_event(CdcExplain *x)
 	if (number == group->number)
 	{
 		outcome = group->judged.outcome;
-		reason = why(x);
+		reason = cdc_reason(&x->call.target, group);
 	}
 	else
-		reason = why_superseded(x, &pos, placed);
+		reason = cdc_reason_superseded(&x->call.target, group, &pos, placed);
 	tell(x, noted_text(x, NOTED_KEY), noted_text(x, NOTED_OP), &pos, &group->judged.stored,
 		 cdc_outcome_names[outcome], reason);
 }
@@ -475,7 +359,8 @@ tell_truncate(CdcExplain *x, bool *counted)
 		reason = "every row at or below it is dead";
 	}
 	else
-		reason = psprintf("this batch has a truncate at %s", pos_of(truncate));
+		reason = psprintf("this batch has a truncate at %s",
+						  cdc_pos_text(truncate->bytes, truncate->len));
 	tell(x, NULL, noted_text(x, NOTED_OP), &pos, NULL, cdc_outcome_names[outcome], reason);
 }
 
@@ -521,7 +406,7 @@ judge_and_tell(CdcExplain *x, const CdcEvent *winner)
 static void
 begin_group(CdcExplain *x)
 {
-	CdcToldKey	   *group = &x->group;
+	CdcToldKey *group = &x->group;
 	CdcTarget  *target = &x->call.target;
 	MemoryContext old;
 	const CdcEvent *winner;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_explain.h
- *		Errors that become a reason, for cdc_watch.c and cdc_explain.c.
+ *		What cdc_explain.c and its kin share: errors that become a reason, and
+ *		the reasons.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +12,7 @@
 #include "utils/palloc.h"
 #include "utils/resowner.h"
 
-#include "cdc_apply.h"
+#include "cdc_write.h"
 
 /* Something tried in a subtransaction of its own. */
 typedef struct CdcTry
@@ -28,5 +29,27 @@ extern char *cdc_key_json(const CdcTarget *target, const Datum *values, const bo
 						  const Oid *types);
 extern char *cdc_try_caught(CdcTry *try, const char *column);
 pg_noreturn extern void cdc_try_rethrow(CdcTry *try);
+
+/* ---------- reasons (cdc_reason.c) ---------- */
+
+/* What is known of the key whose events are told. */
+typedef struct CdcToldKey
+{
+	Datum	   *keys;
+	bool		known;			/* keys are */
+	int64		number;			/* of the winner; 0: no event is it */
+	CdcPos		pos;			/* of the winner */
+	int			placed;			/* how much of it counts */
+	CdcClass	class;
+	bool		moved_away;		/* it is the delete that a key move leaves */
+	CdcJudged	judged;
+	char	   *error;			/* or why it could not be judged */
+	bool		tied;			/* which is an event at its position as well */
+	MemoryContext context;		/* of keys and error */
+} CdcToldKey;
+
+extern const char *cdc_reason(const CdcTarget *target, const CdcToldKey *group);
+extern const char *cdc_reason_superseded(const CdcTarget *target, const CdcToldKey *group,
+										 const CdcPos *pos, int placed);
 
 #endif							/* CDC_EXPLAIN_H */

@@ -544,9 +544,9 @@ cdc_fold_next(CdcFold *fold, bool keep)
 }
 
 /*
- * The winner of a key, keys being asked for in the order of the key index; or,
- * *same false, the next one before it, which is of a key that no event has but
- * one that moved away from it.  keys NULL: what is left of those.
+ * The winner of a key, keys being asked for in the index's order; or, *same
+ * false, the next one before it, of a key that only a key move knows.  keys
+ * NULL: what is left of those.
  */
 CdcEvent *
 cdc_fold_winner(CdcFold *fold, const Datum *keys, bool *same)
@@ -562,17 +562,14 @@ cdc_fold_winner(CdcFold *fold, const Datum *keys, bool *same)
 	}
 	for (int kills = 0; kills < 2 && keys != NULL; kills++)
 	{
-		if (fold->passed[kills] >= fold->nwinners[kills])
+		int64		n = fold->passed[kills];
+
+		if (n == fold->nwinners[kills] || !cdc_fold_matches(fold, fold->winners[kills][n], keys))
 			continue;
-		ev = fold->winners[kills][fold->passed[kills]];
-		if (cdc_fold_matches(fold, ev, keys))
-		{
-			fold->passed[kills]++;
-			*same = true;
-			return ev;
-		}
+		*same = true;
+		return fold->winners[kills][fold->passed[kills]++];
 	}
-	if (fold->passed[true] >= fold->nwinners[true])
+	if (fold->passed[true] == fold->nwinners[true])
 		return NULL;
 	return fold->winners[true][fold->passed[true]++];
 }

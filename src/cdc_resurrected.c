@@ -253,7 +253,7 @@ source_query(const CdcSearch *search, Oid source)
 		appendStringInfo(&s, ", t.%s", quote_identifier(target->keys[i].name));
 	appendStringInfo(&s, " FROM %s AS t", cdc_quoted_relation(target->relid));
 	if (search->sample < 1)
-		appendStringInfo(&s, " TABLESAMPLE BERNOULLI (%.6f)", search->sample * 100);
+		appendStringInfo(&s, " TABLESAMPLE pg_catalog.bernoulli (%.6f)", search->sample * 100);
 	appendStringInfo(&s, " WHERE NOT EXISTS (SELECT FROM %s AS s WHERE %s)",
 					 cdc_quoted_relation(source), same_key(target, source));
 	if (target->tomb_attno != 0)

@@ -156,6 +156,23 @@ SELECT relation FROM cdc_exposed('check it');
 SET ROLE check_reader;
 SELECT relation FROM cdc_exposed('check it');
 RESET ROLE;
+--
+-- A hostile search_path has no say
+--
+CREATE FUNCTION evil() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil'; END $$;
+CREATE FUNCTION eq(int, int) RETURNS boolean LANGUAGE sql AS 'SELECT "check it".evil()';
+CREATE OPERATOR = (FUNCTION = eq, LEFTARG = int, RIGHTARG = int);
+CREATE FUNCTION cdc_supersedes(cdc_position, cdc_position) RETURNS boolean LANGUAGE sql AS 'SELECT "check it".evil()';
+CREATE FUNCTION format(text, VARIADIC "any") RETURNS text LANGUAGE internal AS 'text_format';
+CREATE TABLE ids (id int);
+SET search_path = "check it", pg_catalog, public;
+SELECT pg_catalog.count(*) FROM cdc_explain('t');
+SELECT pg_catalog.count(*) FROM cdc_find_resurrected('t', source => 'ids', sample => 1);
+SELECT pg_catalog.count(*) FROM cdc_find_resurrected('t', source => 'ids', sample => 0.9999) WHERE evidence OPERATOR(pg_catalog.=) 'log';
+SELECT pg_catalog.count(*) FROM cdc_check('t') WHERE NOT ok;
+SELECT pg_catalog.count(*) > 0 FROM cdc_exposed('check it');
+SELECT cdc_forget('t', '0/FFFFFF');
+SET search_path = "check it", public;
 DROP OWNED BY check_reader;
 DROP ROLE check_reader;
 DROP SCHEMA "check it" CASCADE;

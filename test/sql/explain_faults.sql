@@ -140,24 +140,24 @@ SELECT * FROM cdc_explain('o', 'os', staging_position => 'cdc_position_from_numb
 RESET statement_timeout;
 
 -- an error on the way is the caller's, who may catch it and go on
-INSERT INTO os SELECT 'c', i, i, cdc_position(pg_lsn '0/1' + i::numeric) FROM generate_series(201, 30000) i;
+INSERT INTO os SELECT 'c', i, i, cdc_position(pg_lsn '0/1' + i::numeric) FROM generate_series(201, 6000) i;
 CREATE TABLE before_it (i int);
-CREATE FUNCTION caught(megabytes int) RETURNS text LANGUAGE plpgsql SET work_mem = '64kB' AS $$
+CREATE FUNCTION caught(kilobytes int) RETURNS text LANGUAGE plpgsql SET work_mem = '64kB' AS $$
 BEGIN
-	PERFORM set_config('temp_file_limit', megabytes || 'MB', true);
-	INSERT INTO before_it VALUES (megabytes);
+	PERFORM set_config('temp_file_limit', kilobytes || 'kB', true);
+	INSERT INTO before_it VALUES (kilobytes);
 	BEGIN
 		CREATE TABLE within (i int);
 		PERFORM count(*) FROM cdc_explain('o');
 		DROP TABLE within;
 		RETURN 'not refused';
 	EXCEPTION WHEN OTHERS THEN
-		INSERT INTO before_it VALUES (-megabytes);
+		INSERT INTO before_it VALUES (-kilobytes);
 		RETURN sqlstate || ' ' || (to_regclass('within') IS NULL);
 	END;
 END $$;
 -- wherever on the way the disk is full
-SELECT caught(n), count(*) > 1 FROM generate_series(1, 20) n GROUP BY 1 ORDER BY 1;
+SELECT caught(n * 150), count(*) > 1 FROM generate_series(1, 20) n GROUP BY 1 ORDER BY 1;
 SELECT count(*) FILTER (WHERE i > 0), count(*) FILTER (WHERE i < 0) > 5 FROM before_it;
 SELECT count(*) FROM pg_class WHERE relname = 'within';
 
