@@ -18,7 +18,7 @@ CREATE FUNCTION cdc_event_view(
 	commit_lsn_column name DEFAULT NULL
 ) RETURNS regclass
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION cdc_event_view(text, regclass, regclass, name, text, text, name, name, text, text, text, name) IS 'makes a typed view over a landing table of raw events, for a target: its columns, __old_<key>, op, position, __unchanged';
+COMMENT ON FUNCTION cdc_event_view(text, regclass, regclass, name, text, text, name, name, text, text, text, name) IS 'make a typed view over a landing table of raw events, for a target: its columns, __old_<key>, op, position, __unchanged, __absent';
 
 -- What such views call.  A filter is cheap and comes before what it spares.
 
@@ -49,3 +49,7 @@ COMMENT ON FUNCTION cdc_event_view_domain_value("any", text, text, text, int, an
 CREATE FUNCTION cdc_event_view_unchanged(payload "any", modes text, column_names text[], types regtype[]) RETURNS text[]
 	LANGUAGE C STABLE PARALLEL SAFE COST 20 AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION cdc_event_view_unchanged("any", text, text[], regtype[]) IS 'internal, called by event views: columns that a raw event does not carry';
+
+CREATE FUNCTION cdc_event_view_absent(payload "any", modes text, column_names text[], types regtype[]) RETURNS text[]
+	LANGUAGE C STABLE PARALLEL SAFE COST 20 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION cdc_event_view_absent("any", text, text[], regtype[]) IS 'internal, called by event views: columns that the source of a raw event does not have';

@@ -381,6 +381,7 @@ typedef struct CdcColumns
 	AttrNumber	op_attno;		/* 0: none */
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
+	AttrNumber	absent_attno;
 	bool		as_read;		/* a kept event is its staging row, as it stands there */
 	Node	   *position;		/* then: the parsed staging_position, or NULL */
 	int			nevent;			/* values of an event: keys, columns, old keys */
@@ -419,8 +420,20 @@ extern bool cdc_type_is_text_like(Oid type);
 extern void cdc_gaps_describe(CdcColumn *col, Oid target_type, const char *value);
 extern void cdc_gaps_gather(CdcColumns *cols);
 extern bool cdc_gaps_none(const CdcColumns *cols, HeapTuple row);
-extern bool cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
-						  const Datum *values, const bool *isnull, uint8 *gaps);
+
+/* A list of columns that an event gives. */
+typedef struct CdcGapList
+{
+	Oid			type;
+	bool		isnull;
+	Datum		names;
+} CdcGapList;
+
+/* bytes of a bitmap of the applied columns */
+#define cdc_gap_bytes(cols) (((cols)->ncols + 7) / 8)
+
+extern bool cdc_gaps_find(CdcColumns *cols, const CdcGapList *unchanged, const CdcGapList *absent,
+						  bool ignore_nulls, const Datum *values, const bool *isnull, uint8 *gaps);
 
 /* ---------- ops (cdc_op.c) ---------- */
 
@@ -449,7 +462,8 @@ typedef struct CdcQuery
 	CdcColumns *cols;
 	int			op_at,
 				flag_at,
-				unchanged_at;
+				unchanged_at,
+				absent_at;
 	int		   *pos_at,			/* NULL: the position is worked out from the row */
 			   *key_at,
 			   *col_at,

@@ -10,7 +10,8 @@
  *
  * I2: a chain is sorted by rank, falling.
  * I3: a lower event is kept only if it carries a column that no kept event
- * above it carries, or stops or turns the search for such a column.
+ * above it carries, or says as the first that its source lacks it, or stops or
+ * turns the search for such a column.
  * I4: where a key move may need values of the old key, any lower event may be
  * needed by a move still to be read.  Then all are kept, unsorted below the
  * top, until reading ends; settle() brings I2 and I3 about.
@@ -166,11 +167,21 @@ cdc_chain_free_below(CdcFold *fold, CdcEvent *top)
 	top->older = top->tied = NULL;
 }
 
+/* Of what ev's source lacks nobody else need say so. */
+static void
+note_lacking(CdcFold *fold, const CdcEvent *ev)
+{
+	for (int i = cdc_gap_bytes(fold->cols); i < fold->gap_bytes; i++)
+		fold->missing[i] &= ~cdc_event_gaps(ev)[i];
+}
+
 /* How the columns still looked for change at ev; is ev worth keeping? */
 static bool
 still_needed(CdcFold *fold, bool only_kills, const CdcEvent *ev, bool *any)
 {
+	CdcColumns *cols = fold->cols;
 	uint8	   *missing = fold->missing;
+	int			bytes = cdc_gap_bytes(cols);
 	bool		keep = false;
 
 	if (cdc_event_kills(ev))
@@ -194,8 +205,10 @@ still_needed(CdcFold *fold, bool only_kills, const CdcEvent *ev, bool *any)
 	}
 	if (!*any)
 		return false;
-	for (int i = 0; i < fold->cols->ncols && !keep; i++)
-		keep = (missing[i >> 3] & (1 << (i & 7))) != 0 && cdc_event_carries(ev, i);
+	for (int i = 0; i < cols->ncols && !keep; i++)
+		keep = (missing[i >> 3] & (1 << (i & 7))) != 0 &&
+			(cdc_event_carries(ev, i) ||
+			 (cdc_event_lacks(cols, ev, i) && (missing[bytes + (i >> 3)] & (1 << (i & 7))) != 0));
 	if (ev->flags & CDC_EVENT_MOVES)
 	{
 		*any = false;			/* from here the search goes on at the old key */
@@ -205,11 +218,14 @@ still_needed(CdcFold *fold, bool only_kills, const CdcEvent *ev, bool *any)
 	{
 		*any = false;
 		if (ev->flags & CDC_EVENT_GAPS)
-			for (int i = 0; i < fold->gap_bytes; i++)
+		{
+			for (int i = 0; i < bytes; i++)
 			{
 				missing[i] &= cdc_event_gaps(ev)[i];
 				*any |= missing[i] != 0;
 			}
+			note_lacking(fold, ev);
+		}
 	}
 	/* an after image says what the before image at its place is */
 	return keep || (ev->flags & CDC_EVENT_SECOND) != 0;
@@ -245,7 +261,9 @@ cdc_chain_prune(CdcFold *fold, CdcEvent *top)
 	}
 	else if ((top->flags & CDC_EVENT_GAPS) && (top->flags & CDC_EVENT_MOVES) == 0)
 	{
-		memcpy(fold->missing, cdc_event_gaps(top), fold->gap_bytes);
+		memset(fold->missing, 0xFF, fold->gap_bytes);
+		memcpy(fold->missing, cdc_event_gaps(top), cdc_gap_bytes(fold->cols));
+		note_lacking(fold, top);
 		any = true;
 	}
 	for (CdcEvent *ev = top->older; ev != NULL; ev = next)
@@ -264,6 +282,16 @@ cdc_chain_prune(CdcFold *fold, CdcEvent *top)
 	}
 }
 
+/* What other's source lacks, of the columns that ev does not carry, ev's lacks too. */
+static void
+take_lacking(CdcFold *fold, CdcEvent *ev, const CdcEvent *other)
+{
+	int			bytes = cdc_gap_bytes(fold->cols);
+
+	for (int i = bytes; i < fold->gap_bytes; i++)
+		cdc_event_gaps(ev)[i] |= cdc_event_gaps(other)[i] & cdc_event_gaps(ev)[i - bytes];
+}
+
 /*
  * Two events of one rank with other images.  The greater image leads; the
  * other is remembered as tied when the caller wants to know of ties.  Returns
@@ -278,6 +306,8 @@ cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev)
 	bool		keep = cmp != 0 && !cdc_event_kills(ev) && fold->rule->on_tie == CDC_TIE_ERROR;
 
 	leader->flags |= other->flags & CDC_EVENT_TIED_DELETE;
+	if (leader->flags & other->flags & CDC_EVENT_GAPS)
+		take_lacking(fold, leader, other);
 	/* without conversions other images are other rows: one witness will do */
 	if (keep && !fold->casts && led->tied != NULL && cmp < 0)
 		keep = false;

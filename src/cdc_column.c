@@ -35,6 +35,9 @@
 /* .. and which column lists what an event does not carry, unless the rule names one. */
 #define CDC_UNCHANGED	"__unchanged"
 
+/* .. and which one those that its source does not have. */
+#define CDC_ABSENT	"__absent"
+
 /* A staging column by name, 0 if there is none (system columns do not count). */
 static AttrNumber
 find_column(Relation rel, const char *name)
@@ -245,32 +248,33 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 }
 
 /*
- * The list of columns that an event does not carry: as named, else the one that
- * event views have, if it is there and no column of the target's.
+ * A column of staging that lists columns: as named, else the one that event
+ * views have, if it is there and no column of the target's.  0: there is none.
  */
-static void
-map_unchanged(CdcColumns *cols, const CdcRule *rule)
+static AttrNumber
+find_list(CdcColumns *cols, const CdcRule *rule, const char *named, const char *name)
 {
+	AttrNumber	attno;
 	Oid			type;
 
-	if (rule->unchanged_column != NULL)
-		cols->unchanged_attno = need_column(cols, rule->unchanged_column, "unchanged",
-											 "unchanged_column");
-	else if (!cdc_has_name(rule->except_columns, CDC_UNCHANGED) &&
-			 get_attnum(rule->target, CDC_UNCHANGED) <= 0)
-		cols->unchanged_attno = find_column(cols->staging, CDC_UNCHANGED);
-	if (cols->unchanged_attno == 0)
-		return;
-	type = getBaseType(TupleDescAttr(RelationGetDescr(cols->staging),
-									 cols->unchanged_attno - 1)->atttypid);
+	if (named != NULL)
+		attno = need_column(cols, named, "unchanged", "unchanged_column");
+	else if (cdc_has_name(rule->except_columns, name) || get_attnum(rule->target, name) > 0)
+		return 0;
+	else
+		attno = find_column(cols->staging, name);
+	if (attno == 0)
+		return 0;
+	type = getBaseType(TupleDescAttr(RelationGetDescr(cols->staging), attno - 1)->atttypid);
 	if (type != TEXTARRAYOID && type != NAMEARRAYOID && type != JSONBOID)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("unchanged column \"%s\" is of type %s",
-						rule->unchanged_column ? rule->unchanged_column : CDC_UNCHANGED,
+				 errmsg("unchanged column \"%s\" is of type %s", named ? named : name,
 						format_type_be(type)),
 				 errdetail("A list of unchanged columns is text[], name[] or a jsonb array."),
-				 errhint("Cast the column in a view over staging.")));
+				 named != NULL ? errhint("Cast the column in a view over staging.") :
+				 errhint("Cast the column in a view over staging, or leave it out with except_columns.")));
+	return attno;
 }
 
 static void
@@ -315,7 +319,8 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					 errdetail("A delete flag is a boolean, or text or integer that means one."),
 				 errhint("Cast the column in a view over staging.")));
 	}
-	map_unchanged(cols, rule);
+	cols->unchanged_attno = find_list(cols, rule, rule->unchanged_column, CDC_UNCHANGED);
+	cols->absent_attno = find_list(cols, rule, NULL, CDC_ABSENT);
 }
 
 /* The n-th key's column before the change, 0 when staging has none. */
@@ -488,7 +493,7 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		used = find_column(target->rel, NameStr(att->attname)) != 0 ||
 			cdc_has_name(rule->except_columns, NameStr(att->attname)) ||
 			i + 1 == cols->op_attno || i + 1 == cols->flag_attno ||
-			i + 1 == cols->unchanged_attno ||
+			i + 1 == cols->unchanged_attno || i + 1 == cols->absent_attno ||
 			bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, cols->used);
 		for (int k = 0; k < cols->nkeys; k++)
 			used |= cols->nold > 0 && i + 1 == cols->old_attno[k];

@@ -416,9 +416,10 @@ decode_value(CdcDecoder *d, const JsonbValue *v, const CdcField *field)
 			return cdc_decode_input(d, cdc_json_text(v));
 		case CDC_TAKES_INTEGER:
 		case CDC_TAKES_NUMERIC:
-		case CDC_TAKES_MONEY:
 		case CDC_TAKES_FLOAT:
 			return cdc_decode_input(d, cdc_decode_number(d, v, field));
+		case CDC_TAKES_MONEY:
+			return cdc_decode_money(d, v, field);
 		case CDC_TAKES_BOOL:
 			return cdc_decode_input(d, decode_bool(v));
 		case CDC_TAKES_BYTES:

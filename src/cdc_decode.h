@@ -212,6 +212,7 @@ extern char *cdc_decode_base64(const CdcDecoder *d, const JsonbValue *value, int
 extern Datum cdc_decode_bytes(CdcDecoder *d, const JsonbValue *value, const CdcField *field);
 extern char *cdc_decode_bits(CdcDecoder *d, const JsonbValue *value, const CdcField *field);
 extern char *cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field);
+extern Datum cdc_decode_money(CdcDecoder *d, const JsonbValue *value, const CdcField *field);
 
 /* ---------- dates and times (cdc_decode_time.c) ---------- */
 

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "common/base64.h"
 #include "lib/stringinfo.h"
@@ -26,6 +27,15 @@
 
 /* money is decimal with so many digits, unless the connector is told otherwise */
 #define MONEY_SCALE		2
+
+/* bits of a bit(n) at most, as bittypmodin has it */
+#define MAX_BITS		(MaxAttrSize * BITS_PER_BYTE)
+
+/*
+ * Bytes of an unscaled value that still may be a number of the server's:
+ * 131072 digits and 16383 behind the point, at 2.4 digits a byte.
+ */
+#define MAX_UNSCALED	62000
 
 /* ---------- bytes ---------- */
 
@@ -88,7 +98,7 @@ cdc_decode_bytes(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
 char *
 cdc_decode_bits(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
 {
-	int			want = d->typmod > 0 && d->base == BITOID ? d->typmod : 0;
+	int			want = d->typmod > 0 && d->base == BITOID ? Min(d->typmod, MAX_BITS) : 0;
 	int			n = 0;
 	char	   *bytes;
 	char	   *text;
@@ -180,14 +190,21 @@ static char *
 decimal_text(const char *bytes, int len, int scale)
 {
 	bool		negative;
-	char	   *digits = digits_of_bytes((const uint8 *) bytes, len, &negative);
-	int			n = strlen(digits);
+	char	   *digits;
+	int			n;
 	StringInfoData s;
 
+	/* the time that it takes grows with the square of its length */
+	if (len > MAX_UNSCALED)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("a decimal of %d bytes is out of range", len)));
 	if (scale < PG_INT16_MIN || scale > PG_INT16_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("scale %d of a decimal is out of range", scale)));
+	digits = digits_of_bytes((const uint8 *) bytes, len, &negative);
+	n = strlen(digits);
 	initStringInfo(&s);
 	if (negative)
 		appendStringInfoChar(&s, '-');
@@ -258,6 +275,17 @@ whole_text(char *text)
 	return text;
 }
 
+/* Debezium's words for infinite numbers in the server's (NAN is both's). */
+static char *
+number_word(char *text)
+{
+	if (strcmp(text, "POSITIVE_INFINITY") == 0)
+		return "Infinity";
+	if (strcmp(text, "NEGATIVE_INFINITY") == 0)
+		return "-Infinity";
+	return text;
+}
+
 /* A number as the text that the target's type reads. */
 char *
 cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
@@ -281,6 +309,23 @@ cdc_decode_number(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
 		text = decimal_text(bytes, len, field != NULL ? field->scale : declared_scale(d));
 	}
 	else
-		text = cdc_json_text(value);
+		text = number_word(cdc_json_text(value));
 	return d->taker == CDC_TAKES_INTEGER ? whole_text(text) : text;
+}
+
+/*
+ * Money: what is a number to JSON is none to money's input function, which
+ * reads points and commas as lc_monetary has them.
+ */
+Datum
+cdc_decode_money(CdcDecoder *d, const JsonbValue *value, const CdcField *field)
+{
+	char	   *text = cdc_decode_number(d, value, field);
+	Datum		number;
+
+	if (text[0] == '\0' || text[strspn(text, "0123456789+-.eE")] != '\0')
+		return cdc_decode_input(d, text);
+	number = DirectFunctionCall3(numeric_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
+								 Int32GetDatum(-1));
+	return DirectFunctionCall1(numeric_cash, number);
 }

@@ -27,12 +27,15 @@
 /*
  * What Debezium makes of infinity: the numbers that the server's JDBC driver
  * has for it, as milliseconds, or taken for microseconds; for dates the two
- * days that they overflow to (the positive one is the lower).
+ * days that they overflow to (the positive one is the lower), and two others
+ * in the rows of a snapshot.
  */
 #define INFINITY_NUMBER			INT64CONST(9223372036825200000)
 #define MINUS_INFINITY_NUMBER	INT64CONST(-9223372036832400000)
 #define INFINITY_DAYS			INT64CONST(-2147472692)
 #define MINUS_INFINITY_DAYS		INT64CONST(-2147472691)
+#define SNAPSHOT_INFINITY_DAYS			INT64CONST(-622191234)
+#define SNAPSHOT_MINUS_INFINITY_DAYS	INT64CONST(-625821272)
 
 typedef enum MomentKind
 {
@@ -110,7 +113,8 @@ infinity_of(CdcMeaning meaning, int64 number)
 	switch (meaning)
 	{
 		case CDC_MEANS_DATE:
-			return (number == INFINITY_DAYS) - (number == MINUS_INFINITY_DAYS);
+			return (number == INFINITY_DAYS || number == SNAPSHOT_INFINITY_DAYS) -
+				(number == MINUS_INFINITY_DAYS || number == SNAPSHOT_MINUS_INFINITY_DAYS);
 		case CDC_MEANS_STAMP_MICROS:
 			return (number == INFINITY_NUMBER) - (number == MINUS_INFINITY_NUMBER);
 		case CDC_MEANS_STAMP_MILLIS:
@@ -229,7 +233,8 @@ take_time(const char **s, int64 *micros)
 	if (take_char(s, '.'))
 		for (; **s >= '0' && **s <= '9'; (*s)++, unit /= 10)
 			nanos += (**s - '0') * unit;
-	if (hour > 24 || minute > 59 || second > 60)
+	if (hour > 24 || minute > 59 || second > 60 ||
+		(hour == 24 && (minute != 0 || second != 0 || nanos != 0)))
 		return false;
 	*micros = ((int64) hour * 3600 + minute * 60 + second) * USECS_PER_SEC + micros_of_nanos(nanos);
 	return true;
@@ -256,6 +261,8 @@ take_zone(const char **s, int64 *east)
 		return false;
 	if (take_char(s, ':') && !take_digits(s, 2, &second))
 		return false;
+	if (hour > MAX_TZDISP_HOUR || minute > 59 || second > 59)
+		return false;
 	*east = sign * ((int64) hour * 3600 + minute * 60 + second) * USECS_PER_SEC;
 	return true;
 }
@@ -270,10 +277,12 @@ starts_with(const char *s, const char *prefix)
 static int
 infinity_of_text(const char *s)
 {
-	if (starts_with(s, "+292278994-08-16T23:00:00") || starts_with(s, "+294247-01-10T04:00:25.2") ||
+	if (starts_with(s, "+292278994-08-16T23:00:00") || starts_with(s, "+292278994-08-16Z") ||
+		starts_with(s, "+294247-01-10T04:00:25.2") ||
 		starts_with(s, "-5877611-06-21"))
 		return 1;
-	if (starts_with(s, "-292275055-05-16T23:00:00") || starts_with(s, "-290308-12-21T19:59:27.6") ||
+	if (starts_with(s, "-292275055-05-16T23:00:00") || starts_with(s, "+292269055-12-02Z") ||
+		starts_with(s, "-290308-12-21T19:59:27.6") ||
 		starts_with(s, "-5877611-06-22"))
 		return -1;
 	return 0;
@@ -332,7 +341,7 @@ date_of(const CdcDecoder *d, const Moment *m)
 	if (m->infinite < 0)
 		return DATEVAL_NOBEGIN;
 	if (m->kind == MOMENT_STAMP)
-		days = (m->value - (m->value < 0 ? USECS_PER_DAY - 1 : 0)) / USECS_PER_DAY;
+		days = m->value / USECS_PER_DAY - (m->value % USECS_PER_DAY < 0);
 	days -= EPOCH_DAYS;
 	if (days < PG_INT32_MIN || days > PG_INT32_MAX || !IS_VALID_DATE(days))
 		refuse_range(d);

@@ -80,6 +80,7 @@ keep_as_read(CdcColumns *cols, const CdcRule *rule)
 	USE(cols->op_attno);
 	USE(cols->flag_attno);
 	USE(cols->unchanged_attno);
+	USE(cols->absent_attno);
 #undef USE
 	for (int i = 0; i < desc->natts; i++)
 	{

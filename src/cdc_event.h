@@ -23,7 +23,8 @@
 
 /*
  * One kept event.  After the struct stand its position, the bitmap of columns
- * it does not carry (with CDC_EVENT_GAPS) and, aligned, its tuple.
+ * it does not carry (with CDC_EVENT_GAPS; where staging tells columns that its
+ * source does not have, then a bitmap of these) and, aligned, its tuple.
  */
 typedef struct CdcEvent
 {
@@ -47,6 +48,17 @@ cdc_event_carries(const CdcEvent *ev, int col)
 {
 	return (ev->flags & CDC_EVENT_GAPS) == 0 ||
 		(cdc_event_gaps(ev)[col >> 3] & (1 << (col & 7))) == 0;
+}
+
+/*
+ * Does ev say that its source has no such column?  Then it does not carry it,
+ * and where nothing else does a new row has the column's default.
+ */
+static inline bool
+cdc_event_lacks(const CdcColumns *cols, const CdcEvent *ev, int col)
+{
+	return cols->absent_attno != 0 && (ev->flags & CDC_EVENT_GAPS) != 0 &&
+		(cdc_event_gaps(ev)[cdc_gap_bytes(cols) + (col >> 3)] & (1 << (col & 7))) != 0;
 }
 
 static inline bool

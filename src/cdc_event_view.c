@@ -177,6 +177,11 @@ read_args(FunctionCallInfo fcinfo, CdcEventView *v)
 	v->payload = name_arg(fcinfo, ARG_PAYLOAD_COLUMN, NULL);
 	v->op_name = name_arg(fcinfo, ARG_OP_NAME, "op");
 	v->position_name = name_arg(fcinfo, ARG_POSITION_NAME, "source_position");
+	if (v->op_name[0] == '\0' || v->position_name[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s of an event view must not be empty",
+						v->op_name[0] == '\0' ? "op_name" : "position_name")));
 	v->commit_lsn = name_arg(fcinfo, ARG_COMMIT_LSN_COLUMN, NULL);
 	cdc_modes_read(&v->modes, text_arg(fcinfo, ARG_FORMAT, NULL),
 				   text_arg(fcinfo, ARG_DECIMALS, "precise"),

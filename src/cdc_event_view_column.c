@@ -21,6 +21,7 @@
 
 /* columns that a view adds to those of the target */
 #define UNCHANGED		"__unchanged"
+#define ABSENT			"__absent"
 #define OLD_PREFIX		"__old_"
 
 /* A function of the extension, and the payload as its first argument. */
@@ -53,7 +54,11 @@ add_column(CdcEventView *v, const char *name, char *expr, Oid type, int32 typmod
 	if (strlen(name) >= NAMEDATALEN)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the name of an event view's column would be too long: \"%s\"", name)));
+				 errmsg("the name of an event view's column would be too long: \"%s\"", name),
+				 errdetail("The column has the key before a change; its name is that of the key's column behind \"%s\".",
+						   OLD_PREFIX),
+				 errhint("Give the key's column a name of at most %d bytes.",
+						 NAMEDATALEN - 1 - (int) strlen(OLD_PREFIX))));
 	foreach(lc, v->columns)
 		if (strcmp(((CdcEventColumn *) lfirst(lc))->name, name) == 0)
 			ereport(ERROR,
@@ -61,7 +66,9 @@ add_column(CdcEventView *v, const char *name, char *expr, Oid type, int32 typmod
 					 errmsg("an event view would have two columns \"%s\"", name),
 					 errdetail("One is of target \"%s\", the other says something of the event.",
 							   cdc_relation_name(v->rel)),
-					 errhint("Name the event's columns otherwise in op_name and position_name.")));
+					 strcmp(name, v->op_name) == 0 || strcmp(name, v->position_name) == 0 ?
+					 errhint("Name the event's columns otherwise in op_name and position_name.") :
+					 errhint("Give the target's column another name: this one cdc_apply knows an event's column by.")));
 	col->name = pstrdup(name);
 	col->expr = expr;
 	col->type = type;
@@ -253,15 +260,15 @@ is_key(const CdcTarget *target, AttrNumber attno)
 
 /* ---------- all of them ---------- */
 
-/* The list of columns that an event does not carry, out of those that are no key. */
+/* A list of columns, out of those that are no key, that an event does not carry. */
 static char *
-unchanged_of(const CdcEventView *v, List *names, List *types)
+list_of(const CdcEventView *v, const char *function, List *names, List *types)
 {
 	StringInfoData s;
 	ListCell   *lc;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "%s%s, ARRAY[", call_of(v, "cdc_event_view_unchanged"), modes_literal(v, true));
+	appendStringInfo(&s, "%s%s, ARRAY[", call_of(v, function), modes_literal(v, true));
 	foreach(lc, names)
 		appendStringInfo(&s, "%s%s", foreach_current_index(lc) > 0 ? ", " : "",
 						 quote_literal_cstr(lfirst(lc)));
@@ -312,7 +319,8 @@ cdc_event_columns(CdcEventView *v)
 			   psprintf("%s%s%s%s)", call_of(v, "cdc_event_view_position"), modes_literal(v, false),
 						v->commit_lsn != NULL ? ", " : "",
 						v->commit_lsn != NULL ? commit_lsn(v) : ""), cdc_position_type(), -1);
-	add_column(v, UNCHANGED, unchanged_of(v, names, types), TEXTARRAYOID, -1);
+	add_column(v, UNCHANGED, list_of(v, "cdc_event_view_unchanged", names, types), TEXTARRAYOID, -1);
+	add_column(v, ABSENT, list_of(v, "cdc_event_view_absent", names, types), TEXTARRAYOID, -1);
 }
 
 /* WHERE .., empty without source_table */

@@ -228,7 +228,8 @@ is_note(JsonbContainer *root)
 			!has(root, "after") && !has(root, "source") &&
 			(JsonContainerSize(root) == 1 || has(root, "ts_us"))) ||
 		(has(root, "status") && has(root, "id") && has(root, "data_collections")) ||
-		(has(root, "source") && (has(root, "tableChanges") || has(root, "ddl")));
+		(has(root, "source") && (has(root, "tableChanges") || has(root, "ddl") ||
+								 has(root, "message")));
 }
 
 static void
@@ -263,7 +264,7 @@ read_envelope(RawCache *cache, JsonbContainer *schema)
 	if (strcmp(raw->op, "u") == 0)
 		read_image(raw, "before", &raw->old);
 	if (!cdc_raw_has(&raw->row))
-		refuse_shape(raw, psprintf("Its op is \"%s\", but it has no \"%s\".", raw->op,
+		refuse_shape(raw, psprintf("Its op is \"%s\", but it has no \"%s\".", cdc_clip(raw->op),
 								   cdc_raw_is_delete(raw) ? "before" : "after"));
 	read_schema(cache, 0, schema, cdc_raw_is_delete(raw) ? "before" : "after", &raw->row);
 	if (cdc_raw_has(&raw->old))
@@ -339,7 +340,7 @@ read_wal2json(RawCache *cache)
 				 errhint("Set the option format-version to 2.")));
 	if (raw->op == NULL)
 		refuse_shape(raw, "It has no \"action\".");
-	if (strchr("IUD", raw->op[0]) == NULL || raw->op[1] != '\0')
+	if (raw->op[0] == '\0' || strchr("IUD", raw->op[0]) == NULL || raw->op[1] != '\0')
 		return;
 	remove = cdc_raw_is_delete(raw);
 	if (!read_items(raw, remove ? "identity" : "columns", &raw->row))

@@ -69,6 +69,7 @@ static void
 read_field(JsonbContainer *schema, CdcField *field)
 {
 	JsonbValue	value;
+	bool		typed;
 	bool		bytes;
 
 	check_stack_depth();
@@ -78,8 +79,9 @@ read_field(JsonbContainer *schema, CdcField *field)
 		field->name = cdc_json_text(&value);
 		field->namelen = value.val.string.len;
 	}
-	bytes = cdc_json_get(schema, "type", &value) && cdc_json_is(&value, "bytes");
-	field->is_text = cdc_json_is(&value, "string");
+	typed = cdc_json_get(schema, "type", &value);
+	bytes = typed && cdc_json_is(&value, "bytes");
+	field->is_text = typed && cdc_json_is(&value, "string");
 	field->meaning = meaning_of(schema, bytes);
 	if (field->meaning == CDC_MEANS_DECIMAL)
 		field->scale = parameter(schema, "scale");

@@ -112,7 +112,7 @@ static void
 add_word(StringInfo s, const char *name, const char *value)
 {
 	if (value != NULL)
-		appendStringInfo(s, ", %s %s", name, value);
+		appendStringInfo(s, ", %s %s", name, cdc_clip(value));
 }
 
 /*
@@ -129,12 +129,12 @@ cdc_raw_describe(const CdcRaw *raw)
 	char	   *table = source_text(raw, "table");
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "op %s", raw->op != NULL ? raw->op : "none");
+	appendStringInfo(&s, "op %s", raw->op != NULL ? cdc_clip(raw->op) : "none");
 	if (schema == NULL)
 		schema = source_text(raw, "db");
 	if (table != NULL)
-		appendStringInfo(&s, ", table %s%s%s", schema != NULL ? schema : "",
-						 schema != NULL ? "." : "", table);
+		appendStringInfo(&s, ", table %s%s%s", schema != NULL ? cdc_clip(schema) : "",
+						 schema != NULL ? "." : "", cdc_clip(table));
 	for (int i = 0; i < lengthof(coordinates); i++)
 		add_word(&s, coordinates[i], source_text(raw, coordinates[i]));
 	if (raw->row.object != NULL)

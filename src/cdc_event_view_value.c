@@ -14,13 +14,18 @@
 
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_lsn.h"
+#include "utils/syscache.h"
 
 #include "cdc_apply.h"
 #include "cdc_decode.h"
+
+/* Bytes that are kept of a message with a value in it. */
+#define MESSAGE_BYTES	300
 
 /* How a detail names the event, if it does. */
 #define EVENT	"The event: "
@@ -38,7 +43,7 @@ typedef struct ValueCall
 	int			old_hint;
 } ValueCall;
 
-/* And of cdc_event_view_unchanged(). */
+/* And of cdc_event_view_unchanged() and cdc_event_view_absent(). */
 typedef struct UnchangedCall
 {
 	CdcModes	modes;
@@ -153,6 +158,18 @@ cdc_event_view_position(PG_FUNCTION_ARGS)
 
 /* ---------- the value of a column ---------- */
 
+/* Views never do so, but everybody may call what they call. */
+static void
+check_arguments(FunctionCallInfo fcinfo, int last)
+{
+	for (int i = 1; i <= last; i++)
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("an argument of an event view's column is NULL"),
+					 errdetail("%s() writes these calls.", "cdc_event_view")));
+}
+
 static ValueCall *
 value_call(FunctionCallInfo fcinfo)
 {
@@ -165,12 +182,7 @@ value_call(FunctionCallInfo fcinfo)
 		return call;
 	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	call = palloc0(sizeof(ValueCall));
-	for (int i = 1; i <= 4; i++)
-		if (PG_ARGISNULL(i))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("an argument of an event view's column is NULL"),
-					 errdetail("%s() writes these calls.", "cdc_event_view")));
+	check_arguments(fcinfo, 4);
 	cdc_modes_parse(text_arg(fcinfo, 1), &call->modes);
 	role = text_arg(fcinfo, 2);
 	call->key = strcmp(role, "key") == 0;
@@ -231,7 +243,12 @@ static void
 complete_error(ErrorData *error, const CdcRaw *raw, const char *column, const CdcRawValue *value)
 {
 	char	   *text = cdc_json_text(&value->json);
+	int			len = strlen(error->message);
 
+	/* a type's input function names all of a text, which may be anything */
+	if (len > MESSAGE_BYTES)
+		error->message = psprintf("%.*s...", pg_mbcliplen(error->message, len, MESSAGE_BYTES),
+								  error->message);
 	error->detail = psprintf("%s%sColumn \"%s\", value %s%s%s, event: %s.",
 							 error->detail ? error->detail : "", error->detail ? "\n" : "", column,
 							 value->json.type == jbvString ? "\"" : "",
@@ -311,6 +328,7 @@ unchanged_call(FunctionCallInfo fcinfo)
 		return call;
 	old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	call = palloc0(sizeof(UnchangedCall));
+	check_arguments(fcinfo, 3);
 	cdc_modes_parse(text_arg(fcinfo, 1), &call->modes);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P_COPY(2), TEXTOID, -1, false, TYPALIGN_INT, &names, NULL,
 					  &call->n);
@@ -323,6 +341,10 @@ unchanged_call(FunctionCallInfo fcinfo)
 	for (int i = 0; i < call->n; i++)
 	{
 		call->names[i] = TextDatumGetCString(names[i]);
+		if (!SearchSysCacheExists1(TYPEOID, types[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("type with OID %u does not exist", DatumGetObjectId(types[i]))));
 		cdc_decoder_init(&call->decoders[i], &call->modes, DatumGetObjectId(types[i]), -1,
 						 fcinfo->flinfo->fn_mcxt);
 	}
@@ -331,25 +353,58 @@ unchanged_call(FunctionCallInfo fcinfo)
 	return call;
 }
 
-/* (payload, modes, columns, their types): the columns that an upsert does not carry */
-PG_FUNCTION_INFO_V1(cdc_event_view_unchanged);
-Datum
-cdc_event_view_unchanged(PG_FUNCTION_ARGS)
+/*
+ * An insert, or a row of a snapshot, carries every column that its source has.
+ * One that is not in it is none of the source's; in an update it may be one
+ * that was left as it was.
+ */
+static bool
+carries_all(const CdcRaw *raw)
+{
+	return strchr("crI", raw->op[0]) != NULL && raw->op[1] == '\0';
+}
+
+/* The columns that are not in an event; of an event that carries all: those absent, or the others. */
+static Datum
+list_columns(FunctionCallInfo fcinfo, bool absent)
 {
 	UnchangedCall *call = unchanged_call(fcinfo);
 	CdcRaw	   *raw = cdc_raw_get(fcinfo, &call->modes);
 	CdcRawValue value;
 	ArrayBuildState *list = NULL;
+	bool		all;
 
 	if (raw->kind != CDC_RAW_CHANGE || !cdc_raw_has(&raw->row) || cdc_raw_is_delete(raw))
 		PG_RETURN_NULL();
+	all = raw->op[0] != '\0' && carries_all(raw);
+	if (absent && !all)
+		PG_RETURN_NULL();
 	for (int i = 0; i < call->n; i++)
-		if (!find_in_row(raw, call->names[i], strlen(call->names[i]), &call->hints[i * 2],
-						 &call->hints[i * 2 + 1], &value) ||
-			cdc_decode_is_gap(&call->decoders[i], &value))
+	{
+		bool		found = find_in_row(raw, call->names[i], strlen(call->names[i]),
+										&call->hints[i * 2], &call->hints[i * 2 + 1], &value);
+
+		if (found ? !absent && cdc_decode_is_gap(&call->decoders[i], &value) : absent == all)
 			list = accumArrayResult(list, CStringGetTextDatum(call->names[i]), false, TEXTOID,
 									CurrentMemoryContext);
+	}
 	if (list == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(makeArrayResult(list, CurrentMemoryContext));
+}
+
+/* (payload, modes, columns, their types): the columns that an upsert does not carry */
+PG_FUNCTION_INFO_V1(cdc_event_view_unchanged);
+Datum
+cdc_event_view_unchanged(PG_FUNCTION_ARGS)
+{
+	return list_columns(fcinfo, false);
+}
+
+/* (payload, modes, columns, their types): the columns that the source does not have */
+PG_FUNCTION_INFO_V1(cdc_event_view_absent);
+Datum
+cdc_event_view_absent(PG_FUNCTION_ARGS)
+{
+	return list_columns(fcinfo, true);
 }

@@ -332,7 +332,7 @@ CdcFold *
 cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 {
 	CdcFold    *fold = palloc0(sizeof(CdcFold));
-	bool		gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
+	bool		gaps = cols->unchanged_attno != 0 || cols->absent_attno != 0 || rule->ignore_nulls;
 
 	fold->target = target;
 	fold->cols = cols;
@@ -345,7 +345,7 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 	fold->sort_kb = Max(fold->sort_kb, CDC_SORT_MIN_KB);
 	fold->limit = get_hash_memory_limit() - Min(fold->sort_kb * (Size) 1024, get_hash_memory_limit() / 2);
 	make_table(fold);
-	fold->gap_bytes = (cols->ncols + 7) / 8;
+	fold->gap_bytes = cdc_gap_bytes(cols) * (cols->absent_attno != 0 ? 2 : 1);
 	fold->missing = palloc0(fold->gap_bytes + 1);
 	fold->move_values = palloc0(sizeof(Datum) * cols->nevent);
 	fold->move_isnull = palloc0(sizeof(bool) * cols->nevent);

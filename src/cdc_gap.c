@@ -4,7 +4,8 @@
  *		Values that an event does not carry.
  *
  * An event says so by a list of columns, by a placeholder in the value's
- * place, or, where the rule says that NULL means "no change", by NULL.  What
+ * place, or, where the rule says that NULL means "no change", by NULL; and by a
+ * second list that the source does not have such columns.  What
  * stands in for a missing value is found in cdc_image.c.
  *
  *-------------------------------------------------------------------------
@@ -286,20 +287,26 @@ cdc_gaps_gather(CdcColumns *cols)
 }
 
 /*
- * Find the columns that a staging row does not carry: those of its list
- * (NULL: none), those with the placeholder and, with ignore_nulls, NULLs.
- * values and isnull are by applied column.  Sets bits in gaps; false when the
- * row carries all.
+ * Find the columns that a staging row does not carry: those of its lists, those
+ * with the placeholder and, with ignore_nulls, NULLs.  values and isnull are by
+ * applied column.  Sets bits in gaps, and, where staging has such a list, those
+ * that its source lacks behind them; false when the row carries all.
  */
 bool
-cdc_gaps_find(CdcColumns *cols, Oid list_type, const Datum *list, bool ignore_nulls,
-			  const Datum *values, const bool *isnull, uint8 *gaps)
+cdc_gaps_find(CdcColumns *cols, const CdcGapList *unchanged, const CdcGapList *absent,
+			  bool ignore_nulls, const Datum *values, const bool *isnull, uint8 *gaps)
 {
+	int			bytes = cdc_gap_bytes(cols);
 	bool		any = false;
 
-	memset(gaps, 0, (cols->ncols + 7) / 8);
-	if (list != NULL)
-		gaps_from_list(cols, list_type, *list, gaps, &any);
+	memset(gaps, 0, cols->absent_attno != 0 ? bytes * 2 : bytes);
+	if (!absent->isnull)
+	{
+		gaps_from_list(cols, absent->type, absent->names, gaps + bytes, &any);
+		memcpy(gaps, gaps + bytes, bytes);
+	}
+	if (!unchanged->isnull)
+		gaps_from_list(cols, unchanged->type, unchanged->names, gaps, &any);
 	for (int i = 0; i < cols->ncols; i++)
 	{
 		if (isnull[i])

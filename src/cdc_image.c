@@ -100,11 +100,12 @@ is_before_image(const CdcEvent *ev, const CdcEvent *above)
 /*
  * Find column col for an event that does not carry it: in the next older
  * event of the key that is newer than the stored row, never across a delete,
- * else in the stored row; after a key move, at the old key.
+ * else in the stored row; after a key move, at the old key.  *lacking: the
+ * event, or one of those passed by, says that its source has no such column.
  */
 static Found
 find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored,
-		   Datum *value, bool *isnull)
+		   Datum *value, bool *isnull, bool *lacking)
 {
 	const CdcColumn *c = &image->cols->cols[col];
 	const CdcEvent *moved = NULL;
@@ -113,6 +114,7 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 	CdcLeaf    *leaf = NULL;
 	CdcStored	there = *stored;
 
+	*lacking = cdc_event_lacks(image->cols, ev, col);
 	if (ev->flags & CDC_EVENT_MOVES)
 		older = before_move(image, moved = ev, &leaf, &there);
 	while (older != NULL && would_write(image, older, &there))
@@ -129,6 +131,7 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 			*value = event_column(image, older, col, isnull);
 			return FOUND_VALUE;
 		}
+		*lacking |= cdc_event_lacks(image->cols, older, col);
 		above = older;
 		if (older->flags & CDC_EVENT_MOVES)
 			older = before_move(image, moved = older, &leaf, &there);
@@ -157,7 +160,7 @@ refuse_unavailable(CdcImage *image, const CdcEvent *ev, const CdcColumn *c)
 					cdc_event_key_text(image->target, image->cols, ev)),
 			 errdetail("The event at position %s does not carry it, and neither an older event nor the stored row has it.",
 					   cdc_pos_text(ev->pos, ev->poslen)),
-			 errhint("Deliver the events that carry it, take a new snapshot of the row, or set on_unavailable => 'null'.")));
+			 errhint("Deliver the events that carry it, take a new snapshot of the row, set on_unavailable => 'null', or, if the source has no such column, name it in except_columns.")));
 }
 
 /* Set column col of an upsert that does not carry it. */
@@ -169,8 +172,9 @@ fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcS
 	CdcColumn  *c = &cols->cols[col];
 	int			at = leaf->attno[c->attno - 1] - 1;
 	bool		null;
+	bool		lacking;
 
-	switch (find_value(image, ev, col, stored, &values[at], &isnull[at]))
+	switch (find_value(image, ev, col, stored, &values[at], &isnull[at], &lacking))
 	{
 		case FOUND_VALUE:
 			return;
@@ -181,7 +185,7 @@ fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcS
 			break;
 	}
 	(void) cdc_event_value(cols, ev, cols->nkeys + col + 1, &null);
-	if (image->rule->ignore_nulls && null)
+	if (lacking || (image->rule->ignore_nulls && null))
 		values[at] = cdc_target_default(image->target, c->attno, &isnull[at]);
 	else if (image->rule->on_unavailable == CDC_UNAVAILABLE_ERROR)
 		refuse_unavailable(image, ev, c);
@@ -349,11 +353,12 @@ cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcSt
 		int			at = leaf->attno[cols->cols[i].attno - 1] - 1;
 		Datum		value;
 		bool		null;
+		bool		lacking;
 
 		if (last != NULL && cdc_event_carries(last, i))
 			values[at] = event_column(image, last, i, &isnull[at]);
 		else if (last != NULL &&
-				 find_value(image, last, i, stored, &value, &null) == FOUND_VALUE)
+				 find_value(image, last, i, stored, &value, &null, &lacking) == FOUND_VALUE)
 		{
 			values[at] = value;
 			isnull[at] = null;

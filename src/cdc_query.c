@@ -91,6 +91,7 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 	q->op_at = add_column(q, &list, cols->op_attno);
 	q->flag_at = add_column(q, &list, cols->flag_attno);
 	q->unchanged_at = add_column(q, &list, cols->unchanged_attno);
+	q->absent_at = add_column(q, &list, cols->absent_attno);
 	q->key_at = add_columns(q, &list, cols->nkeys, cols->key_attno);
 	for (int i = 0; i < cols->ncols; i++)
 		attnos[i] = cols->cols[i].staging_attno;

@@ -50,7 +50,8 @@ typedef struct CdcReader
 	CdcQuery	query;			/* where its columns stand */
 	ExprState  *position;		/* staging_position over the row, or NULL */
 	Oid			flag_type;
-	Oid			unchanged_type;
+	CdcGapList	unchanged;
+	CdcGapList	absent;
 	bool		look_for_gaps;
 	bool		only_markers;	/* that is, for placeholders, or for nothing */
 	uint8	   *gaps;
@@ -150,6 +151,20 @@ flag_is_set(CdcReader *r, Datum value)
 }
 
 /*
+ * May a row without an op be a Kafka record without a value?  Not where such a
+ * row was said to be a snapshot row, which needs no position, or a delete,
+ * which must not get lost.
+ */
+static bool
+may_be_null_record(const CdcReader *r)
+{
+	if (r->rule->default_op != NULL)
+		return r->default_op.class == CDC_UPSERT;
+	return r->query.op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
+		r->rule->null_op == CDC_NULL_OP_IGNORE;
+}
+
+/*
  * What is this row?  CDC_IGNORE for rows that are no event (counted by the
  * caller), CDC_UNKNOWN where the fault has been noted.
  */
@@ -166,10 +181,7 @@ classify(CdcReader *r, TupleTableSlot *slot, bool placed)
 		op.second = op.frame = false;
 		return op;
 	}
-	if (op_null && !placed && r->rule->default_op == NULL &&
-		(r->query.op_at < 0 || r->rule->null_op == CDC_NULL_OP_AUTO ||
-		 r->rule->null_op == CDC_NULL_OP_IGNORE) &&
-		is_empty(r, slot))
+	if (op_null && !placed && may_be_null_record(r) && is_empty(r, slot))
 	{
 		/* a Kafka record without a value, which follows a delete */
 		r->null_records++;
@@ -305,6 +317,14 @@ read_truncate(CdcReader *r, TupleTableSlot *slot, const CdcPos *pos)
 	}
 }
 
+static void
+take_list(CdcGapList *list, TupleTableSlot *slot, int at)
+{
+	list->isnull = at < 0 || slot->tts_isnull[at];
+	if (!list->isnull)
+		list->names = slot->tts_values[at];
+}
+
 /* Columns and gaps of an event that will be kept. */
 static void
 complete_event(CdcIncoming *in, void *arg)
@@ -325,11 +345,12 @@ complete_event(CdcIncoming *in, void *arg)
 		values[i] = slot->tts_values[r->query.col_at[i]];
 		isnull[i] = slot->tts_isnull[r->query.col_at[i]];
 	}
-	if (r->look_for_gaps &&
-		cdc_gaps_find(cols, r->unchanged_type,
-					  r->query.unchanged_at >= 0 && !slot->tts_isnull[r->query.unchanged_at] ?
-					  &slot->tts_values[r->query.unchanged_at] : NULL,
-					  r->rule->ignore_nulls, values, isnull, r->gaps))
+	if (!r->look_for_gaps)
+		return;
+	take_list(&r->unchanged, slot, r->query.unchanged_at);
+	take_list(&r->absent, slot, r->query.absent_at);
+	if (cdc_gaps_find(cols, &r->unchanged, &r->absent, r->rule->ignore_nulls, values, isnull,
+					  r->gaps))
 		in->gaps = r->gaps;
 }
 
@@ -435,7 +456,9 @@ receiver_startup(DestReceiver *self, int operation, TupleDesc typeinfo)
 	if (r->query.flag_at >= 0)
 		r->flag_type = getBaseType(TupleDescAttr(typeinfo, r->query.flag_at)->atttypid);
 	if (r->query.unchanged_at >= 0)
-		r->unchanged_type = getBaseType(TupleDescAttr(typeinfo, r->query.unchanged_at)->atttypid);
+		r->unchanged.type = getBaseType(TupleDescAttr(typeinfo, r->query.unchanged_at)->atttypid);
+	if (r->query.absent_at >= 0)
+		r->absent.type = getBaseType(TupleDescAttr(typeinfo, r->query.absent_at)->atttypid);
 }
 
 static void
@@ -515,8 +538,8 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 							TupleDescAttr(RelationGetDescr(cols->staging),
 										  cols->op_attno - 1)->atttypid);
 	r->default_op = cdc_op_default(r->ops, rule->default_op);
-	r->gaps = palloc0((cols->ncols + 7) / 8 + 1);
-	r->look_for_gaps = cols->unchanged_attno != 0 || rule->ignore_nulls;
+	r->gaps = palloc0(cdc_gap_bytes(cols) * 2 + 1);
+	r->look_for_gaps = cols->unchanged_attno != 0 || cols->absent_attno != 0 || rule->ignore_nulls;
 	r->only_markers = !r->look_for_gaps;
 	for (int i = 0; i < cols->ncols; i++)
 		r->look_for_gaps |= cols->cols[i].nmarkers > 0;

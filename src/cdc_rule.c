@@ -408,6 +408,19 @@ cdc_refuse_lost_side_table(const char *target)
 }
 
 /*
+ * What is recorded of consuming was said of the recorded staging: another one
+ * that a call names, such as an archive, keeps its rows.
+ */
+static void
+spare_other_staging(CdcArgs *args, const CdcRegistration *reg)
+{
+	if (!reg->rule.exists || reg->rule.isnull[RULE_STAGING_NAME] || args->isnull[CDC_ARG_STAGING] ||
+		DatumGetObjectId(args->values[CDC_ARG_STAGING]) == cdc_rule_recorded_staging(reg, true))
+		return;
+	args->isnull[CDC_ARG_CONSUME] = true;
+}
+
+/*
  * Read the arguments together with what is recorded of the target: the rule
  * of the call, with fence, floor, epoch and the home of tombstones.
  */
@@ -415,8 +428,11 @@ void
 cdc_rule_complete(CdcArgs *args, const CdcRegistration *reg, Relation target, CdcRule *rule)
 {
 	const char *name = cdc_relation_name(target);
+	bool		consume_given = !args->isnull[CDC_ARG_CONSUME];
 
 	cdc_rule_merge(args, reg, target);
+	if (!consume_given)
+		spare_other_staging(args, reg);
 	cdc_rule_read(args, rule);
 	rule->attached = reg->rule.exists;
 	rule->horizon = reg->horizon;

@@ -237,8 +237,8 @@ read_binlog(const SourceBlock *block, CdcPosition *p)
 
 	if (!need_text(block, "file", &file) || !need_part(block, "pos", &p->parts[1]))
 		return 0;
-	/* a snapshot of a server without binlogs */
-	if (block->snapshot && file[0] == '\0')
+	/* a snapshot of a server without binlogs; Flink CDC does not mark its own */
+	if (file[0] == '\0' && (block->snapshot || p->parts[1] == 0))
 		return 0;
 	p->parts[0] = cdc_part_from_binlog_file(file, "file");
 	p->parts[2] = ordinal(block, "row");

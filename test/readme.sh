@@ -3,16 +3,19 @@
 # paste it: each file in a fresh database, each block in one psql.  Without
 # files it also checks that each message has been seen by a test (errors.py).
 #
-#   bash test/readme.sh [file...]      (README.md and docs/*.md by default)
+#   bash test/readme.sh [file...]      (README.md, docs/*.md and docs/sources/*.md by default)
 #
 # The server is the one of PGHOST, PGUSER ..; the extension is installed there.
 # A block whose first line is "-- fails: SQLSTATE" must end in that error.
+# A block without a language that comes next, with nothing between, is how the
+# output must end: psql's, less counts of rows, SQLSTATEs, contexts and source locations.
+# Each page of docs/sources has at least one.
 # Ends with "readme: N passed, N failed", and with failure if any block failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0
 if [ $# -eq 0 ]; then
-	set -- README.md docs/*.md
+	set -- README.md docs/*.md docs/sources/*.md
 	if python3 test/errors.py; then passed=1; else failed=1; fi
 fi
 
@@ -26,12 +29,29 @@ run()
 	psql -X -q -d $db -v ON_ERROR_STOP=1 -v VERBOSITY=verbose "$@" >"$tmp/out" 2>&1
 }
 
+# What psql said, as the pages show it.
+plain()
+{
+	sed -E -e 's/^psql:[^ ]*: //' -e 's/^(ERROR|WARNING|NOTICE):  [0-9A-Z]{5}: /\1:  /' -e 's/ +$//' \
+		-e '/^(LOCATION|CONTEXT):/d' -e '/^\([0-9]+ rows?\)$/d' -e '/^$/d' "$@"
+}
+
+# plain output in $tmp/out must end as the file says
+ends_as()
+{
+	plain "$1" >"$tmp/want"
+	plain "$tmp/out" | tail -n "$(wc -l <"$tmp/want")" | diff "$tmp/want" - >"$tmp/diff"
+}
+
 for file in "$@"; do
-	rm -f "$tmp"/block.*
+	rm -f "$tmp"/block.* "$tmp"/shown.*
 	awk -v dir="$tmp" '
-		/^```sql$/    { inside = 1; name = sprintf("%s/block.%04d", dir, NR); next }
-		/^```$/       { inside = 0; next }
-		inside        { print > name }' "$file"
+		/^```sql$/          { inside = "block"; line = NR; next }
+		/^```$/ && inside   { last = inside; inside = ""; next }
+		/^```$/ && last == "block" { inside = "shown"; last = ""; next }
+		/^```/              { inside = "other"; next }
+		inside && inside != "other" { print > (sprintf("%s/%s.%04d", dir, inside, line)) }
+		!inside && /[^ ]/   { last = "" }' "$file"
 	createdb $db || exit 1
 	# a page that does not create the extension itself relies on it
 	grep -q '^CREATE EXTENSION' "$file" || run -c 'CREATE EXTENSION cdc_precedence' || { cat "$tmp/out"; exit 1; }
@@ -48,14 +68,22 @@ for file in "$@"; do
 		else
 			[ $status -eq 0 ]
 		fi
-		if [ $? -eq 0 ]; then
-			passed=$((passed + 1))
-		else
+		if [ $? -ne 0 ]; then
 			failed=$((failed + 1))
 			echo "$file, block at line ${block##*.}: ${want:+not the error $want; }status $status"
 			sed 's/^/    /' "$tmp/out"
+		elif [ -e "$tmp/shown.${block##*.}" ] && ! ends_as "$tmp/shown.${block##*.}"; then
+			failed=$((failed + 1))
+			echo "$file, block at line ${block##*.}: another output than shown"
+			sed 's/^/    /' "$tmp/diff"
+		else
+			passed=$((passed + 1))
 		fi
 	done
+	case $file in
+		docs/sources/*)
+			ls "$tmp"/shown.* >/dev/null 2>&1 || { failed=$((failed + 1)); echo "$file: shows no output"; } ;;
+	esac
 	dropdb --force $db
 done
 echo "readme: $passed passed, $failed failed"

@@ -10,11 +10,13 @@ usage() {
 usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories, a longer feed, longer fuzzing and storms than a
                 quick run has
-  --only SUITE  one of: regress isolation readme law ops dbt feed fuzz memory
-                crash bench majors (may be given several times); dbt needs
-                Python packages, or is skipped; majors are other
+  --only SUITE  one of: regress isolation readme law ops dbt feed debezium fuzz
+                memory crash bench majors (may be given several times); dbt
+                needs Python packages, or is skipped; majors are other
                 servers, in chroots, where these can be made: see
-                test/majors.sh; bench is the benchmark's shape, not its times
+                test/majors.sh; bench is the benchmark's shape, not its times;
+                debezium runs by itself only where Java and the connectors are
+                there already, and fetches them if it is named or with --long
 PG_CONFIG chooses the server; without it the distribution's is used and, where
 it is missing, installed. Nothing is left running and nothing is left behind.
 USAGE
@@ -28,7 +30,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | ops | dbt | feed | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | dbt | feed | debezium | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -110,7 +112,7 @@ run_script() { # SUITE SCRIPT ARGUMENT...
 }
 
 want_wal2json=
-if wanted feed; then want_wal2json=wal2json; fi
+if wanted feed || wanted debezium; then want_wal2json=wal2json; fi
 cdc_prepare $want_wal2json
 
 flags="-Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -DUSE_ASSERT_CHECKING"
@@ -162,6 +164,14 @@ if wanted dbt; then
 fi
 if wanted feed; then
   CDC_PREPARED=1 run_script feed test/feed/run.sh $long
+fi
+if wanted debezium; then
+  missing=$(bash test/feed/debezium/run.sh --ready)
+  if [ -z "$missing" ] || [ -n "$long" ] || [ "$only" != " " ]; then
+    CDC_PREPARED=1 run_script debezium test/feed/debezium/run.sh $long
+  else
+    cdc_say "debezium: skipped, because $missing"
+  fi
 fi
 if wanted fuzz; then
   CDC_SERVER_LOG=$CDC_SERVER_LOG run_script fuzz test/fuzz/run.sh $long

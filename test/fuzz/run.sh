@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fuzz test, in five parts:
+# The fuzz test, in six parts:
 #   position    the pure core of the type (position.c): libFuzzer with address
 #               and undefined-behaviour sanitizers where clang has it, else
 #               inputs that the program makes up
@@ -8,6 +8,7 @@
 #               SQL, against a model (values.py)
 #   parsers     what is read out of staging's values: ops, op_map, flags, lists of
 #               unchanged columns, the placeholder; against a model (parsers.py)
+#   payloads    raw events through event views, whole and mutated (payloads.py)
 #   statements  random tables, options and events (statements.py)
 # Needs python3, a C compiler, PG_CONFIG and a running server (PGHOST, PGPORT,
 # PGUSER) that has the extension installed. A failure prints its seed; what
@@ -19,12 +20,13 @@ seed=$((RANDOM * 32768 + RANDOM))
 core=5
 values=3000
 parsers=500
+payloads=100
 seconds=20
 seeds=1000000
 only=
 usage() {
   cat <<'USAGE'
-usage: test/fuzz/run.sh [--long] [--seed N] [--only position|source|values|parsers|statements]
+usage: test/fuzz/run.sh [--long] [--seed N] [--only position|source|values|parsers|payloads|statements]
   --long    a quarter of an hour each
   --seed N  what is random follows from N; it is printed
   --only    one part
@@ -33,7 +35,7 @@ USAGE
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --long) core=900; values=100000; parsers=30000; seconds=900 ;;
+    --long) core=900; values=100000; parsers=30000; payloads=6000; seconds=900 ;;
     --seed) seed=${2:?}; shift ;;
     --only) only=${2:?}; shift ;;
     --help | -h) usage; exit 0 ;;
@@ -135,6 +137,10 @@ fi
 
 if wanted parsers; then
   run_python parsers parsers.py --seed "$seed" --count "$parsers"
+fi
+
+if wanted payloads; then
+  run_python payloads payloads.py --seed "$seed" --count "$payloads"
 fi
 
 if wanted statements; then

@@ -263,6 +263,24 @@ SELECT cdc_detach('flagged2', drop_tombstones => true);
 SELECT cdc_attach('flagged2', 'flagged2_event');
 SELECT expect('once they are gone', home, 'table') FROM cdc_targets WHERE target = 'flagged2'::regclass;
 
+-- consuming was said of the recorded staging: an archive that is replayed keeps its rows
+CREATE TABLE eaten (id int PRIMARY KEY, v text);
+CREATE TABLE eaten_event AS SELECT 'c' AS op, 1 AS id, 'new' AS v, cdc_position '1/5' AS source_position;
+CREATE TABLE eaten_archive AS SELECT 'c' AS op, n AS id, 'old' AS v, cdc_position('1/3', n) AS source_position FROM generate_series(1, 3) n;
+SELECT cdc_attach('eaten', 'eaten_event', consume => 'delete');
+SELECT applied('eaten', 'eaten_archive');
+SELECT expect('the archive is whole', count(*)::text, '3') FROM eaten_archive;
+SELECT events, updated FROM cdc_apply('eaten', 'eaten_event');
+SELECT expect('the recorded staging is consumed, also when named', count(*)::text, '0') FROM eaten_event;
+SELECT events, stale, duplicate FROM cdc_apply('eaten', 'eaten_archive', consume => 'delete');
+SELECT expect('and the archive when the call says so', count(*)::text, '0') FROM eaten_archive;
+SELECT expect('all is there', string_agg(id || v, ' ' ORDER BY id), '1new 2old 3old') FROM eaten;
+CREATE TABLE eaten_any (id int PRIMARY KEY, v text);
+SELECT cdc_attach('eaten_any', consume => 'delete');
+INSERT INTO eaten_event VALUES ('c', 1, 'x', '1/5');
+SELECT events, inserted FROM cdc_apply('eaten_any', 'eaten_event');
+SELECT expect('without a recorded staging it goes for any', count(*)::text, '0') FROM eaten_event;
+
 SET client_min_messages = warning;
 DROP SCHEMA attach CASCADE;
 DROP ROLE regress_cdc_attach, regress_cdc_attach_other;

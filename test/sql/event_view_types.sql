@@ -97,7 +97,7 @@ FROM unnest('{precise,string,double}'::text[]) d, unnest('{adaptive,connect,iso}
 -- the target's columns, by name and type
 SELECT expect('names and types', string_agg(attname || ' ' || format_type(atttypid, atttypmod) || ' ' || attcollation::regcollation, ', ' ORDER BY attnum),
 	(SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod) || ' ' || attcollation::regcollation, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'target'::regclass AND attnum > 0)
-	|| ', __old_id bigint -, op text "default", source_position cdc_position -, __unchanged text[] "default"')
+	|| ', __old_id bigint -, op text "default", source_position cdc_position -, __unchanged text[] "default", __absent text[] "default"')
 FROM pg_attribute WHERE attrelid = 'precise_adaptive_base64'::regclass AND attnum > 0;
 
 -- a decimal as double, and what milliseconds cannot hold, as they arrive

@@ -71,6 +71,17 @@ SELECT apply_is('null records after a delete', 'word', 'null_record', '', 'delet
 -- with a flag instead of an op, and with both
 CREATE VIEW null_flag AS SELECT k, v, CASE op WHEN 'd' THEN 'true' WHEN 'u' THEN 'false' END AS __deleted, source_position FROM null_record;
 SELECT apply_is('null records beside a flag', 'word', 'null_flag', 'delete_flag_column => ''__deleted''', 'duplicate=1 superseded=1 ignored=3', 'SELECT k, deleted FROM word', '(1,t)');
+-- where the default is an upsert they are such too, with an op column and without; positions and values still count
+TRUNCATE word;
+SELECT apply_is('null records where upserts need no op', 'word', 'null_record', 'default_op => ''upsert''', 'deleted=1 superseded=1 ignored=3', 'SELECT k, deleted FROM word', '(1,t)');
+CREATE VIEW null_bare AS SELECT k, v, source_position FROM null_record WHERE op IS DISTINCT FROM 'd';
+TRUNCATE word;
+SELECT apply_is('null records without an op column', 'word', 'null_bare', 'default_op => ''upsert''', 'inserted=1 ignored=3', 'SELECT k, v FROM word', '(1,new)');
+SELECT expect('a value without a position', landed('text', $$(3, 'x', NULL, NULL)$$, 'default_op => ''upsert'''), '23502');
+SELECT expect('a position without a value', landed('text', $$(1, NULL, NULL, '9')$$, 'default_op => ''upsert'''), 'updated=1: (1,) (2,old)');
+-- a snapshot row needs neither; a delete must not get lost
+SELECT expect('said to be a snapshot row', landed('text', $$(3, NULL, NULL, NULL)$$, 'default_op => ''read'''), 'inserted=1: (1,old) (2,old) (3,)');
+SELECT expect('said to be a delete', landed('text', $$(3, NULL, NULL, NULL)$$, 'default_op => ''delete'''), '23502');
 -- a record with a value is none of them
 SELECT expect('a key and a value, neither op nor position, is a snapshot row', landed('text', $$(3, 'x', NULL, NULL)$$), 'inserted=1: (1,old) (2,old) (3,x)');
 SELECT expect('a position alone is a snapshot row', landed('text', $$(1, NULL, NULL, '9')$$), 'updated=1: (1,) (2,old)');

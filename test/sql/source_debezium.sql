@@ -92,7 +92,8 @@ SELECT cdc_position_from_debezium('{"connector": "sqlserver", "snapshot": "true"
 	cdc_position_from_debezium('{"connector": "informix", "snapshot": "true", "commit_lsn": "0"}') AS informix_snapshot,
 	cdc_position_from_debezium('{"connector": "oracle", "snapshot": "true", "scn": "2122185", "ssn": 0}') AS oracle_snapshot,
 	cdc_position_from_debezium('{"connector": "mysql", "snapshot": "last", "file": "b.1", "pos": 154, "row": 0}') AS mysql_snapshot,
-	cdc_position_from_debezium('{"connector": "mysql", "snapshot": "last", "file": "", "pos": 0, "row": 0}') IS NULL AS mysql_no_binlog;
+	cdc_position_from_debezium('{"connector": "mysql", "snapshot": "last", "file": "", "pos": 0, "row": 0}') IS NULL AS mysql_no_binlog,
+	cdc_position_from_debezium('{"connector": "mysql", "snapshot": "false", "file": "", "pos": 0, "row": 0}') IS NULL AS mysql_flink;
 
 -- numbers: whole, 0 .. 2^64-1, as JSON numbers or as text
 SELECT lsn, pg_temp.refused(block || jsonb_build_object('lsn', lsn))
