@@ -100,7 +100,7 @@
     {%- endfor -%}
   {%- endif -%}
   {%- set aside = positions + old_key + cdc_precedence.list_option('except_columns', [])
-    + [cdc_precedence.option('op_column', 'op'), cdc_precedence.option('unchanged_column', '__unchanged'),
+    + [cdc_precedence.option('op_column', 'op'), cdc_precedence.option('unchanged_column', '__unchanged'), '__absent',
        cdc_precedence.option('delete_flag_column', ''), (tombstone_column if home == 'row' else '')] -%}
   {%- set data = [] -%}
   {%- for column in columns if column.name in key or column.name not in aside -%}

@@ -35,15 +35,19 @@ def check(what, ok, detail=""):
 
 
 class Database:
-    def __init__(self, name):
+    def __init__(self, name, owner=None):
         self.name = name
         admin = psycopg2.connect(dbname="postgres")
         admin.autocommit = True
         with admin.cursor() as cursor:
             cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-            cursor.execute(f'CREATE DATABASE "{name}"')
+            if owner:
+                cursor.execute(f"SELECT FROM pg_roles WHERE rolname = '{owner}'")
+                if cursor.fetchone() is None:
+                    cursor.execute(f"CREATE ROLE {owner} LOGIN")
+            cursor.execute(f'CREATE DATABASE "{name}"' + (f" OWNER {owner}" if owner else ""))
         admin.close()
-        self.connection = psycopg2.connect(dbname=name)
+        self.connection = psycopg2.connect(dbname=name, **({"user": owner} if owner else {}))
         self.connection.autocommit = True
 
     def run(self, sql, arguments=None):
