@@ -127,6 +127,7 @@ get_part(const SourceBlock *block, const char *field, uint64 *part)
 	const char *text;
 	int			len;
 	bool		negative;
+	CdcPositionError error;
 
 	if (!find_field(block, field, &v))
 		return false;
@@ -141,17 +142,11 @@ get_part(const SourceBlock *block, const char *field, uint64 *part)
 	text = v.val.string.val;
 	len = v.val.string.len;
 	negative = len > 0 && text[0] == '-';
-	switch (cdc_source_number(text + negative, len - negative, part))
-	{
-		case CDC_POSITION_OK:
-			if (!negative)
-				break;
-			/* fall through */
-		case CDC_POSITION_OUT_OF_RANGE:
-			refuse_range(block, field, value_text(&v));
-		default:
-			refuse_value(block, field, value_text(&v));
-	}
+	error = cdc_source_number(text + negative, len - negative, part);
+	if (error == CDC_POSITION_OUT_OF_RANGE || (error == CDC_POSITION_OK && negative))
+		refuse_range(block, field, value_text(&v));
+	if (error != CDC_POSITION_OK)
+		refuse_value(block, field, value_text(&v));
 	return true;
 }
 

@@ -1,3 +1,11 @@
+-- xml, or on a server without libxml what stands for it
+DO $$
+BEGIN
+	PERFORM '<a/>'::xml;
+	CREATE DOMAIN markup AS xml;
+EXCEPTION WHEN feature_not_supported THEN
+	CREATE DOMAIN markup AS text;
+END $$;
 /*
  * Raw events made in SQL from typed rows, as the connectors write them: what a
  * view decodes is compared with the rows that they were made of.

@@ -26,7 +26,7 @@ CREATE TABLE source (
 	day date, at timestamp, at_millis timestamp(3), at_seconds timestamp(0), zoned timestamptz, zoned_millis timestamptz(3),
 	clock time, clock_millis time(3), clock_zoned timetz, lasts interval,
 	bin bytea, bits bit(11), vbits varbit, one_bit bit(1),
-	doc json, docb jsonb, markup xml, spot point,
+	doc json, docb jsonb, markup markup, spot point,
 	texts text[], ints int[], bigs bigint[], floats double precision[], bools boolean[], decs numeric(9, 3)[], days date[], uids uuid[], docs jsonb[], bins bytea[], moods mood[],
 	pos posint, word_list words, "Odd ""name'" text);
 
@@ -206,7 +206,7 @@ SELECT expect('infinity', rows_of('SELECT id, d, ts, ms, tz FROM endless_events'
 --
 -- Placeholders: what an event does not carry
 --
-CREATE TABLE gap (id int PRIMARY KEY, t text, b bytea, h bytea, j jsonb, js json, x xml, ta text[], ba bytea[], ua uuid[], ia int[], fa float8[], na numeric(5, 2)[], va numeric[], boa bool[], ja jsonb[], p text, absent int);
+CREATE TABLE gap (id int PRIMARY KEY, t text, b bytea, h bytea, j jsonb, js json, x markup, ta text[], ba bytea[], ua uuid[], ia int[], fa float8[], na numeric(5, 2)[], va numeric[], boa bool[], ja jsonb[], p text, absent int);
 SELECT cdc_event_view('gaps', 'gap', 'landing', 'payload', 'debezium');
 CREATE TABLE placeholder AS SELECT p, (SELECT jsonb_agg(get_byte(p::bytea, i) ORDER BY i) FROM generate_series(0, length(p) - 1) i) AS codes FROM (VALUES ('__debezium_unavailable_value')) v(p);
 TRUNCATE landing;
