@@ -235,8 +235,9 @@ cdc_is_side_shaped(Oid relid)
 		get_atttype(relid, get_attnum(relid, CDC_SIDE_TIME)) == TIMESTAMPTZOID;
 }
 
-static char *
-collation_name(Oid collation)
+/* The qualified name of a collation, quoted. */
+char *
+cdc_collation_name(Oid collation)
 {
 	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
 	Form_pg_collation form;
@@ -310,12 +311,12 @@ describe_side_table(CdcAttach *a, StringInfo columns, StringInfo index)
 						 format_type_extended(att->atttypid, att->atttypmod,
 											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
 		if (OidIsValid(att->attcollation))
-			appendStringInfo(columns, " COLLATE %s", collation_name(att->attcollation));
+			appendStringInfo(columns, " COLLATE %s", cdc_collation_name(att->attcollation));
 		appendStringInfoString(columns, " NOT NULL, ");
 
 		appendStringInfo(index, "%s%s", i > 0 ? ", " : "", name);
 		if (OidIsValid(key->collation))
-			appendStringInfo(index, " COLLATE %s", collation_name(key->collation));
+			appendStringInfo(index, " COLLATE %s", cdc_collation_name(key->collation));
 		appendStringInfo(index, " %s", opclass_name(classes->values[i]));
 	}
 	appendStringInfo(columns, CDC_SIDE_POSITION " %s NOT NULL, "

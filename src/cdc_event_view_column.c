@@ -8,14 +8,13 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
+#include "cdc_attach.h"
 #include "cdc_event_view.h"
 #include "cdc_registry.h"
 
@@ -131,23 +130,6 @@ commit_lsn(const CdcEventView *v)
 
 /* ---------- the target's columns ---------- */
 
-static char *
-collate_clause(Oid collation)
-{
-	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
-	Form_pg_collation form;
-	char	   *result;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for collation %u", collation);
-	form = (Form_pg_collation) GETSTRUCT(tuple);
-	result = psprintf(" COLLATE %s",
-					  quote_qualified_identifier(get_namespace_name(form->collnamespace),
-												 NameStr(form->collname)));
-	ReleaseSysCache(tuple);
-	return result;
-}
-
 /* The value of a target's column, in the role of a key, an old key or a row's value. */
 static char *
 value_of(const CdcEventView *v, Form_pg_attribute att, const char *role)
@@ -169,7 +151,7 @@ value_of(const CdcEventView *v, Form_pg_attribute att, const char *role)
 	if (OidIsValid(att->attcollation) &&
 		(att->attcollation != DEFAULT_COLLATION_OID ||
 		 (OidIsValid(payload) && payload != DEFAULT_COLLATION_OID)))
-		appendStringInfoString(&s, collate_clause(att->attcollation));
+		appendStringInfo(&s, " COLLATE %s", cdc_collation_name(att->attcollation));
 	return s.data;
 }
 
