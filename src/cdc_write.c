@@ -242,6 +242,8 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 		CHECK_FOR_INTERRUPTS();
 		cdc_target_find(target, leaf, w->keys, how, leaf->stored, &stored);
 		v = judge(w, leaf, ev, &stored);
+		if (v.write && stored.slot != NULL && !w->rule->dry_run)
+			cdc_probe_make_room(leaf->probe, stored.slot);
 		if (v.write)
 			written = write_winner(w, leaf, ev, &stored, v.outcome, how);
 		if (written == WRITE_AGAIN)
