@@ -258,7 +258,7 @@ block_bytes(const CdcFold *fold)
 	if (fold->room.block == NULL)
 		return CDC_EVENT_BLOCK_FIRST;
 	return Max(CDC_EVENT_BLOCK,
-			   Min(Min(MemoryContextMemAllocated(fold->context, false) / 8, fold->limit / 16),
+			   Min(Min(MemoryContextMemAllocated(fold->context, false) / 2, fold->limit / 16),
 				   CDC_EVENT_BLOCK_MAX));
 }
 
