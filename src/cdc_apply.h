@@ -322,6 +322,9 @@ extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey k
 /* in cdc_fence.c */
 extern bool cdc_target_has_positions(const CdcTarget *target);
 
+/* in cdc_append.c */
+extern void cdc_refuse_append_only(Relation rel);
+
 /* ---------- the side table (cdc_tombstone.c) ---------- */
 
 extern void cdc_tombstones_check(const CdcTarget *target);

@@ -46,6 +46,7 @@
  *	cdc_guard		the trigger that refuses what the law would not write
  *	cdc_guarded		the table it fires for: rule, what is stored for a key
  *	cdc_exempt		how the extension's own writes get past it
+ *	cdc_append		tables that are only added to
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
  *	cdc_sql			texts for statements over a target's rows
  *	cdc_fence		purging, fences, floors, epochs, taking back
@@ -80,7 +81,7 @@
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
  * all -> group apply runs; group status -> registry; runs -> registry;
- * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
+ * guard -> guarded exempt law; append -> registry guard attach_ddl; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
  * image -> home fold event column; everything -> key position; position ->
