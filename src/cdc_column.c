@@ -59,7 +59,7 @@ need_column(CdcColumns *cols, const char *name, const char *what, const char *pa
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("%s column \"%s\" does not exist in staging \"%s\"", what, name,
 						cols->staging_name),
-				 param != NULL ? errhint("Name a column of staging in %s.", param) :
+				 param != NULL ? errhint("Name a column of staging in %s, as it is written: without quotes, and upper case counts.", param) :
 				 errhint("Rename the column of staging, or make a view over staging that does.")));
 	return attno;
 }
