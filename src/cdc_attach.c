@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 
 /* the arguments after target, staging and the rule's parameters */
 enum

@@ -43,6 +43,7 @@
 #include "utils/syscache.h"
 #include "utils/xid8.h"
 
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 static const char *const bookmark_table = "cdc_bookmark";

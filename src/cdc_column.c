@@ -25,6 +25,7 @@
 #include "utils/typcache.h"
 
 #include "cdc_apply.h"
+#include "cdc_consume.h"
 
 /* Prefix of the staging columns that hold the key before the change. */
 #define CDC_OLD_PREFIX	"__old_"

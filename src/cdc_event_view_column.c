@@ -15,6 +15,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 #include "cdc_event_view.h"
 #include "cdc_registry.h"
 

@@ -28,7 +28,9 @@
 #include "utils/timestamp.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 #include "cdc_guard.h"
+#include "cdc_probe.h"
 #include "cdc_registry.h"
 #include "cdc_runs.h"
 #include "cdc_sql.h"

@@ -64,6 +64,7 @@
  *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
+ *					(cdc_apply_record: what a call records)
  *	cdc_explain		what an apply would make of each event, and why
  *					(cdc_reason: in words)
  *	cdc_resurrected	rows that live although they should not

@@ -101,10 +101,6 @@ extern void cdc_registry_check_kind(const CdcRegistration *reg, const CdcPos *po
 extern void cdc_registry_set_fed(CdcRegistration *reg, List *names);
 extern Oid	cdc_extension_schema(void);
 
-/* in cdc_bookmark.c */
-extern const char *cdc_bookmark_look(const CdcRegistration *reg, Oid staging, uint64 *from);
-extern const char *cdc_bookmark_unread(const CdcRegistration *reg, Relation staging);
-
 /* in cdc_runs.c */
 extern void cdc_runs_forget(Oid target);
 

@@ -35,6 +35,7 @@
 #include "utils/xid8.h"
 
 #include "cdc_all.h"
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 /* Rows are counted one by one in up to so many pages: some 10 ms. */

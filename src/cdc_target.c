@@ -41,6 +41,7 @@
 #include "utils/snapmgr.h"
 
 #include "cdc_apply.h"
+#include "cdc_probe.h"
 
 /* Tells the extension's lock on a relation from any other object lock. */
 #define CDC_LOCK_SUBID	0x0CDC
