@@ -512,7 +512,7 @@ run(CdcApply *apply)
 
 	cdc_target_end(&apply->target);
 	CommandCounterIncrement();
-	cdc_call_record_state(apply, fed);
+	cdc_call_record(apply, fed);
 
 	/* STEP 7: what was read is read */
 	consume(apply);

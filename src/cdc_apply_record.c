@@ -18,7 +18,7 @@
  * nothing and writes nothing.
  */
 void
-cdc_call_record_state(CdcApply *apply, List *fed)
+cdc_call_record(CdcApply *apply, List *fed)
 {
 	CdcRegistration reg;
 	const CdcPos *high = &apply->read.high;

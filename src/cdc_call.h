@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_call.h
- *		What cdc_apply.c, cdc_apply_record.c and cdc_explain.c share: one call and its phases.
+ *		What cdc_apply.c and cdc_explain.c share: one call and its phases.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +34,7 @@ extern void cdc_call_begin_target(CdcApply *apply);
 extern void cdc_call_judge_batch(CdcApply *apply);
 
 /* in cdc_apply_record.c */
-extern void cdc_call_record_state(CdcApply *apply, List *fed);
+extern void cdc_call_record(CdcApply *apply, List *fed);
 extern void cdc_call_record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied);
 
 #endif							/* CDC_CALL_H */
