@@ -49,9 +49,9 @@ BEGIN
     EXECUTE format($q$
         INSERT INTO %I (op, id, v, n, source_position)
         SELECT e.op, e.id, e.v, e.n, e.pos
-        FROM (SELECT op, id, v, n, pos FROM log WHERE op <> 't' AND %2$s
-              UNION ALL SELECT '-U', old_id, NULL, NULL, pos FROM log WHERE op = 'u' AND old_id <> id AND %2$s
-              UNION ALL SELECT op, any_id, NULL, NULL, pos FROM log, shard WHERE op = 't' AND %2$s) e
+        FROM (SELECT op, id, v, n, pos FROM log WHERE op <> 't' AND (%2$s)
+              UNION ALL SELECT '-U', old_id, NULL, NULL, pos FROM log WHERE op = 'u' AND old_id <> id AND (%2$s)
+              UNION ALL SELECT op, any_id, NULL, NULL, pos FROM log, shard WHERE op = 't' AND (%2$s)) e
         ORDER BY random() $q$, target || '_events', part);
 END $$;
 
