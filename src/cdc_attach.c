@@ -384,6 +384,19 @@ existing_view(Oid relid)
 	return is_view ? relid : InvalidOid;
 }
 
+/* A column that may mark dead rows, though nobody says so; 0: there is none. */
+static AttrNumber
+doubtful_flag(const CdcAttach *a)
+{
+	AttrNumber	attno = get_attnum(a->relid, "deleted");
+	Oid			type = attno > 0 ? getBaseType(get_atttype(a->relid, attno)) : InvalidOid;
+
+	if (!a->side || a->home != CDC_HOME_AUTO || a->reg.rule.exists ||
+		(type != BOOLOID && type != TIMESTAMPTZOID))
+		return 0;
+	return attno;
+}
+
 /*
  * A table that kept its dead rows itself so far needs to be told apart from
  * one whose application has a flag of that name.
@@ -391,11 +404,7 @@ existing_view(Oid relid)
 static void
 warn_of_flag(const CdcAttach *a)
 {
-	AttrNumber	attno = get_attnum(a->relid, "deleted");
-	Oid			type = attno > 0 ? getBaseType(get_atttype(a->relid, attno)) : InvalidOid;
-
-	if (!a->side || a->home != CDC_HOME_AUTO || a->reg.rule.exists ||
-		(type != BOOLOID && type != TIMESTAMPTZOID))
+	if (doubtful_flag(a) == 0)
 		return;
 	ereport(WARNING,
 			(errmsg("column \"deleted\" of target \"%s\" is an ordinary column from now on",
@@ -412,6 +421,7 @@ static void
 warn_of_derived(const CdcAttach *a)
 {
 	TupleDesc	desc = RelationGetDescr(a->rel);
+	AttrNumber	flag = doubtful_flag(a);	/* that has a warning of its own */
 	StringInfoData s;
 
 	if (!a->side || a->staging == NULL ||
@@ -422,7 +432,7 @@ warn_of_derived(const CdcAttach *a)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (att->attisdropped || att->attgenerated != '\0' ||
+		if (att->attisdropped || att->attgenerated != '\0' || att->attnum == flag ||
 			cdc_target_is_law_column(&a->target, att->attnum) ||
 			(get_attnum(RelationGetRelid(a->staging), NameStr(att->attname)) > 0 &&
 			 !cdc_has_name(a->rule.except_columns, NameStr(att->attname))))
