@@ -177,7 +177,7 @@ differs() { # WHAT: says how it differs from the truth
   diff "$work/truth.rows" "$work/way.rows" | grep '^[<>]' >"$work/diff" || true
   printf '    rows that should not be there: %s, that are missing: %s\n' \
     "$(grep -c '^>' "$work/diff" || true)" "$(grep -c '^<' "$work/diff" || true)"
-  head -n 4 "$work/diff" | sed -e 's/^>/    is:       /' -e 's/^</    should be:/'
+  { grep '^>' "$work/diff" | head -n 2; grep '^<' "$work/diff" | head -n 2; } | sed -e 's/^>/    is:       /' -e 's/^</    should be:/'
 }
 
 compare() { # WHAT DATABASE
