@@ -504,18 +504,41 @@ cdc_set_floor(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Open the recorded staging; NULL: it does not exist.  While we waited, a
+ * loader may have replaced it.
+ */
+static Relation
+open_recorded_staging(const CdcRegistration *reg)
+{
+	Oid			relid = cdc_rule_recorded_staging(reg, NoLock, true);
+
+	while (OidIsValid(relid))
+	{
+		Relation	staging = try_relation_open(relid, AccessShareLock);
+		Oid			now = cdc_rule_recorded_staging(reg, NoLock, true);
+
+		if (staging != NULL && now == relid)
+			return staging;
+		if (staging != NULL)
+			relation_close(staging, AccessShareLock);
+		relid = now;
+	}
+	return NULL;
+}
+
+/*
  * Events of the old log that were not applied yet would get the new epoch.
  * Those that a bookmark has passed are not read again.
  */
 static void
 check_staging_empty(CdcOwned *owned)
 {
-	Oid			relid = cdc_rule_recorded_staging(&owned->reg, NoLock, true);
-	Relation	staging = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+	Relation	staging = open_recorded_staging(&owned->reg);
 
 	if (staging == NULL)
 		return;
-	if (any_row(psprintf("SELECT FROM %s WHERE %s LIMIT 1", cdc_quoted_relation(relid),
+	if (any_row(psprintf("SELECT FROM %s WHERE %s LIMIT 1",
+						 cdc_quoted_relation(RelationGetRelid(staging)),
 						 cdc_bookmark_unread(&owned->reg, staging)), 0, NULL, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
