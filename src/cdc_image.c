@@ -243,6 +243,8 @@ set_found(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const Cdc
 			isnull[at] = found->isnull;
 			break;
 		case CDC_FOUND_NOTHING:
+			/* of a column that the source does not have no event will tell */
+			image->marks->fresh[col].marked = ev == NULL || !found->lacking;
 			set_unknown(image, ev, col, at, found->lacking, values, isnull);
 			break;
 	}
