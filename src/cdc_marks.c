@@ -33,6 +33,8 @@
 
 #include "cdc_marks.h"
 
+static const char *const not_a_mark = "it is neither a position nor null nor an array of at most one position";
+
 CdcMarks *
 cdc_marks_create(const CdcTarget *target, const CdcColumns *cols)
 {
@@ -69,52 +71,47 @@ refuse_marks(const CdcImage *image, CdcLeaf *leaf, const CdcStored *stored, cons
 			 errhint("Set it to NULL in that row: then all columns count as new as the row.")));
 }
 
-/* A position of a mark; NULL: none.  Why it is not one, or NULL. */
+/* Read the position of a mark.  Why it is none, or NULL. */
 static const char *
 read_position(const JsonbValue *v, const CdcStored *stored, CdcPos *pos)
 {
 	CdcPosition p;
 
 	pos->len = 0;
-	if (v->type == jbvNull)
-		return NULL;
-	if (v->type != jbvString ||
-		cdc_position_parse(v->val.string.val, v->val.string.len, &p) != CDC_POSITION_OK)
-		return v->type == jbvString ?
-			psprintf("\"%s\" is no position", cdc_clip(pnstrdup(v->val.string.val, v->val.string.len))) :
-			"an entry is neither a position nor null nor an array of at most one position";
+	if (v->type != jbvString)
+		return not_a_mark;
+	if (cdc_position_parse(v->val.string.val, v->val.string.len, &p) != CDC_POSITION_OK)
+		return psprintf("\"%s\" is no position",
+						cdc_clip(pnstrdup(v->val.string.val, v->val.string.len)));
 	pos->len = cdc_position_pack(&p, pos->bytes);
 	if (!cdc_position_is_real(pos->bytes))
 		pos->len = 0;
 	if (pos->len > 0 && stored->pos.len > 0 &&
 		cdc_position_kind_of(pos->bytes) != cdc_position_kind_of(stored->pos.bytes))
-		return psprintf("position \"%s\" is of another kind than that of the row",
+		return psprintf("position %s is of another kind than that of the row",
 						cdc_pos_text(pos->bytes, pos->len));
 	return NULL;
 }
 
-/* The mark that an entry is, NULL; or why it is none.  *it stands at its value. */
+/* Read the value of an entry, which begins with this token.  Why it is no mark, or NULL. */
 static const char *
 read_mark(JsonbIterator **it, JsonbIteratorToken token, JsonbValue *v, const CdcStored *stored,
 		  CdcMark *mark)
 {
-	const char *why = NULL;
+	const char *why;
 
 	mark->marked = true;
 	mark->empty = token == WJB_BEGIN_ARRAY;
 	mark->pos.len = 0;
 	if (token == WJB_VALUE)
-		return read_position(v, stored, &mark->pos);
+		return v->type == jbvNull ? NULL : read_position(v, stored, &mark->pos);
 	if (token != WJB_BEGIN_ARRAY)
-		return "an entry is an object";
-	token = JsonbIteratorNext(it, v, true);
-	if (token == WJB_END_ARRAY)
+		return not_a_mark;
+	if (JsonbIteratorNext(it, v, true) == WJB_END_ARRAY)
 		return NULL;
-	if (v->type == jbvNull)
-		return "an array holds a null";
 	why = read_position(v, stored, &mark->pos);
 	if (why == NULL && JsonbIteratorNext(it, v, true) != WJB_END_ARRAY)
-		why = "an array holds more than one position";
+		why = not_a_mark;
 	return why;
 }
 
@@ -181,7 +178,8 @@ cdc_marks_read(CdcImage *image, CdcLeaf *leaf, const CdcStored *stored, CdcMarkS
 		token = JsonbIteratorNext(&it, &v, false);
 		why = read_mark(&it, token, &v, stored, &mark);
 		if (why != NULL)
-			refuse_marks(image, leaf, stored, why);
+			refuse_marks(image, leaf, stored,
+						 psprintf("entry \"%s\": %s", cdc_clip(pnstrdup(name, len)), why));
 		if (len > 0)
 			keep_mark(image, name, len, &mark, set);
 		else if (cdc_pos_compare(mark.pos.bytes, mark.pos.len, stored->pos.bytes,
