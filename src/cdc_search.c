@@ -70,12 +70,12 @@ is_stored_pair(const CdcImage *image, const CdcEvent *ev, const CdcStored *store
 
 /*
  * The greatest event from ev on down that says something about a column: who
- * carries it, moves its row here or deletes it.  What the floor or, for a dead
- * key, the fence keeps out says nothing.
+ * carries it, moves its row here or deletes it.  What the floor or, with fenced,
+ * the fence keeps out says nothing.
  */
 static const CdcEvent *
 find_event(const CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored,
-		   const CdcMarkSet *set, bool *lacking)
+		   const CdcMarkSet *set, bool fenced, bool *lacking)
 {
 	const CdcHorizon *horizon = &image->target->horizon;
 	const CdcEvent *above = NULL;
@@ -83,7 +83,7 @@ find_event(const CdcImage *image, const CdcEvent *ev, int col, const CdcStored *
 	for (; ev != NULL; ev = ev->older)
 	{
 		if (at_or_below(ev, &horizon->floor) ||
-			(stored->state != CDC_KEY_LIVE && at_or_below(ev, &horizon->fence)))
+			(fenced && at_or_below(ev, &horizon->fence)))
 			return NULL;
 		if ((above != NULL && cdc_event_is_before_image(ev, above)) ||
 			is_stored_pair(image, ev, stored, set))
@@ -117,11 +117,12 @@ find_moved(CdcImage *image, const CdcEvent *moved, int col, CdcFound *found)
 		found->lacking |= cdc_event_lacks(image->cols, moved, col);
 		ev = cdc_image_before_move(image, moved, &leaf, &there);
 		cdc_marks_read(image, leaf, &there, set);
-		ev = find_event(image, ev, col, &there, set, &found->lacking);
 		cdc_marks_base(image, &there, set, col, &mark);
 		/* what came there after the move is of another row */
 		counts = cdc_pos_compare(mark.pos.bytes, mark.pos.len, moved->pos,
 								 cdc_event_place_len(moved)) < 0;
+		ev = find_event(image, ev, col, &there, set, there.state != CDC_KEY_LIVE || !counts,
+						&found->lacking);
 		if (ev == NULL || (counts && !beats(image, &mark, ev, !cdc_event_kills(ev))))
 		{
 			if (!counts || there.state != CDC_KEY_LIVE || mark.empty)
@@ -151,28 +152,33 @@ void
 cdc_search_column(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored,
 				  const CdcMarkSet *set, CdcFound *found)
 {
-	bool		kills;
+	bool		value;
 
 	memset(found, 0, sizeof(CdcFound));
 	cdc_marks_base(image, stored, set, col, &found->mark);
 	found->kind = stored->state == CDC_KEY_LIVE ? CDC_FOUND_STORED : CDC_FOUND_NOTHING;
-	ev = find_event(image, ev, col, stored, set, &found->lacking);
+	ev = find_event(image, ev, col, stored, set, stored->state != CDC_KEY_LIVE, &found->lacking);
 	if (ev == NULL)
 		return;
-	kills = cdc_event_kills(ev);
-	if (!beats(image, &found->mark, ev, !kills))
+	value = !cdc_event_kills(ev);
+	if (!beats(image, &found->mark, ev, value))
 		return;
-	found->mark.empty = false;
-	if (kills)
-		found->kind = CDC_FOUND_NOTHING;
-	else if (cdc_event_carries(ev, col))
+	if (value && !cdc_event_carries(ev, col))
+	{
+		/* a moved row whose value is not known leaves as much as a delete */
+		value = find_moved(image, ev, col, found);
+		if (!value && !beats(image, &found->mark, ev, false))
+			return;
+		found->kind = CDC_FOUND_VALUE;
+	}
+	else if (value)
 	{
 		found->kind = CDC_FOUND_EVENT;
 		found->ev = ev;
 	}
-	else
-		found->kind = find_moved(image, ev, col, found) ? CDC_FOUND_VALUE : CDC_FOUND_NOTHING;
-	found->mark.empty = found->kind == CDC_FOUND_NOTHING;
+	if (!value)
+		found->kind = CDC_FOUND_NOTHING;
+	found->mark.empty = !value;
 	found->mark.pos.len = cdc_event_place_len(ev);
 	cdc_position_put(found->mark.pos.bytes, ev->pos, found->mark.pos.len);
 }
