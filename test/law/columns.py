@@ -230,6 +230,8 @@ class Trial:
         if self.mode == 'nulls':
             unknown = 'CASE name %s END' % ' '.join('WHEN %s THEN %s' % (lit(c), lit(d)) for c, d in self.default.items())
         wrong = s.run(COMPARE % {'found': found, 'unknown': unknown})
+        if self.home == 'row' and s.value('SELECT count(*) FROM t WHERE deleted AND marks IS NOT NULL') != '0':
+            raise Fault('%s: a dead row has marks' % what)
         if wrong:
             raise Fault('%s: id, column, position, wanted, value, wanted, marks, as of, killed: %s' % (what, wrong))
 

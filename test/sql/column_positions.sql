@@ -383,6 +383,7 @@ SELECT moves('both at once', '6=t3,L,n@1/30 {"body": "1/20", "note": "1/20"}', $
 SELECT moves('the old key used again before the move came', '5=new,NULL,NULL@1/30 {"body": ["1/20"], "note": ["1/20"]} 6=t2,L,n@1/20', $$('u', 5, NULL, 'new', hole(), hole(), '1/30')$$, $$('u', 6, 5, 't2', hole(), hole(), '1/20')$$);
 SELECT moves('what the new key had before is not its own', '6=t3,L,n@1/30 {"body": "1/20", "note": "1/20"}', $$('c', 6, NULL, 'x', 'x', 'x', '1/12')$$, $$('u', 6, NULL, 't3', hole(), hole(), '1/30')$$, $$('u', 6, 5, 't2', hole(), hole(), '1/20')$$);
 SELECT moves('a chain of moves', '7=t3,L,n@1/40', $$('u', 7, 6, 't3', hole(), hole(), '1/40'), ('u', 6, 5, 't2', hole(), hole(), '1/20')$$);
+SELECT moves('from a key that nobody knows', '5=t,L,n@1/10 6=t2,NULL,NULL@1/20 {"body": ["1/20"], "note": ["1/20"]}', $$('u', 6, 4, 't2', hole(), hole(), '1/20')$$);
 -- the limit: after the move an event of the old key finds the row no more
 SELECT moves('too late for the old key', '6=t3,L,n@1/30', $$('u', 6, 5, 't3', hole(), hole(), '1/30')$$, $$('u', 5, NULL, 'x', 'L2', hole(), '1/15')$$);
 

@@ -22,9 +22,12 @@ SELECT error_of(format($$SELECT cdc_apply('t', 's', column_positions => %L)$$, c
 FROM unnest('{none,body,j,d,made,firm,id,source_position,deleted,ctid}'::text[]) c;
 SELECT error_of(format($$SELECT cdc_attach('t', 's', column_positions => %L)$$, c))
 FROM unnest('{body,made,firm,id,deleted,ctid}'::text[]) c;
-CREATE TABLE k (id jsonb PRIMARY KEY, source_position cdc_position);
-SELECT error_of($$SELECT cdc_attach('k', column_positions => 'id')$$);
-SELECT reason FROM cdc_attach_schema('column_positions_refused', 'column_positions_refused', '%ss', column_positions => 'ages');
+CREATE TABLE k (id jsonb UNIQUE, source_position cdc_position);
+SELECT error_of($$SELECT cdc_attach('k', key_columns => '{id}', column_positions => 'id')$$);
+CREATE TABLE many (id int PRIMARY KEY);
+CREATE TABLE many_event (op text, id int, source_position cdc_position);
+SELECT target, reason FROM cdc_attach_schema('column_positions_refused', 'column_positions_refused', '%s_event', column_positions => 'id') WHERE staging IS NOT NULL;
+SELECT target, attached FROM cdc_attach_schema('column_positions_refused', 'column_positions_refused', '%s_event', column_positions => 'ages') WHERE staging IS NOT NULL;
 
 -- a partition has the columns of its parent
 CREATE TABLE p (id int PRIMARY KEY, body text, source_position cdc_position) PARTITION BY LIST (id);
