@@ -35,7 +35,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_peek.o \
                src/cdc_fold.o \
                src/cdc_spill.o \
-               src/cdc_image.o \
+               src/cdc_image.o src/cdc_marks.o src/cdc_search.o \
                src/cdc_write.o \
                src/cdc_row.o \
                src/cdc_truncate.o \

@@ -39,7 +39,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_attach(regclass, regclass, name[], name[], text, text, name, text, name, name,
   name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, name, text,
   text, text, cdc_position, text, bigint) IS
-  'record the rule of a target once and add what it lacks: position column, tombstone column or side table, guard, live view; a repeat changes only what it names';
+  'record the rule of a target once and add what it lacks: position column, tombstone column or side table, column of column positions, guard, live view; a repeat changes only what it names';
 
 CREATE FUNCTION cdc_is_side_table(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

@@ -335,6 +335,8 @@ cdc_call_begin_target(CdcApply *apply)
 		ADD(apply->cols.cols[i].attno);
 	if (target->tomb_attno != 0)
 		ADD(target->tomb_attno);
+	if (target->marks_attno != 0)
+		ADD(target->marks_attno);
 #undef ADD
 	cdc_target_begin(target, set, apply->rule.dry_run);
 }

@@ -106,6 +106,7 @@ typedef struct CdcRule
 	char	   *delete_flag_column;
 	char	   *tombstone_column;
 	char	   *unchanged_column;
+	char	   *column_positions;
 	Jsonb	   *op_map;
 	char	   *unavailable_value;	/* NULL when turned off */
 	CdcNullOp	null_op;
@@ -220,6 +221,7 @@ typedef struct CdcTarget
 	CdcPositionKind pos_kind;	/* of several columns */
 	AttrNumber	tomb_attno;		/* 0: tombstones stand in a side table */
 	bool		tomb_time;		/* timestamptz rather than boolean */
+	AttrNumber	marks_attno;	/* of column_positions, or 0 */
 	Oid			tombstones;		/* the side table, or 0 */
 	CdcHorizon	horizon;
 	CdcPos		truncate;		/* the batch's truncate that counts, or none */
@@ -507,6 +509,7 @@ typedef struct CdcImage
 	CdcFold    *fold;
 	const CdcRule *rule;
 	struct CdcContext *context;
+	struct CdcMarks *marks;		/* NULL without column_positions */
 } CdcImage;
 
 extern void cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
@@ -516,7 +519,7 @@ extern void cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
 extern void cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos,
 						   const CdcStored *stored, TupleTableSlot *slot);
 extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-										const CdcStored *stored);
+										const CdcStored *stored, bool late);
 extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
 
 /* ---------- writing (cdc_write.c, cdc_row.c) ---------- */

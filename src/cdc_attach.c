@@ -260,7 +260,8 @@ survey(CdcAttach *a)
 static LOCKMODE
 lock_needed(const CdcAttach *a)
 {
-	if (a->add_position != NULL || a->add_tombstone != NULL || a->drop_guard)
+	if (a->add_position != NULL || a->add_tombstone != NULL || a->add_marks != NULL ||
+		a->drop_guard)
 		return AccessExclusiveLock;
 	return a->create_guard ? ShareRowExclusiveLock : RowExclusiveLock;
 }

@@ -36,6 +36,8 @@
  *	cdc_spill		the fold beyond memory: events sorted by key on disk
  *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
+ *	cdc_marks		which columns of a row are older than the row
+ *	cdc_search		where the value of such a column comes from
  *	cdc_tombstone	the side table: deletes remembered outside of the target
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_row			one row written, as by an ordinary statement
@@ -85,7 +87,7 @@
  * guard -> guarded exempt law; append -> registry guard attach_ddl; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
- * image -> home fold event column; everything -> key position; position ->
+ * image -> marks search home fold event column; search -> marks; everything -> key position; position ->
  * postgres.h.
  *
  *-------------------------------------------------------------------------
