@@ -325,11 +325,42 @@ ask_target(CdcCheck *c)
 	}
 	ask(c, "rows_resurrected",
 		psprintf("SELECT CASE WHEN count(*) > 0 THEN format('%%s rows live although %%s says that they are gone, one is %%s', count(DISTINCT key), "
-				 "string_agg(DISTINCT CASE evidence WHEN 'log' THEN 'the last word of staging' ELSE 'their tombstone' END, ' or '), min(key::text)) END "
+				 "string_agg(DISTINCT CASE evidence WHEN 'tombstone' THEN 'their tombstone' ELSE 'the last word of staging' END, ' or '), min(key::text)) END "
 				 "FROM %s.cdc_find_resurrected($1%s)", schema,
 				 !c->mapped ? ", source => $1" :
 				 OidIsValid(c->staging) ? psprintf(", %u::oid::regclass", c->staging) : ""),
 		"cdc_find_resurrected() names them; find the writer, and turn the guard on");
+}
+
+/* Deletes that are no events, since they carry nothing that the filter asks for. */
+static void
+ask_filter(CdcCheck *c)
+{
+	const char *filter = c->call->rule.staging_filter;
+	char	   *volatile detail = NULL;
+	CdcTry		try;
+
+	if (filter != NULL)
+	{
+		begin_try(c, &try);
+		PG_TRY();
+		{
+			char	   *example;
+			int64		deletes = cdc_filtered_deletes(c->target, c->staging, filter, &example);
+
+			if (deletes > 0)
+				detail = psprintf("%lld deletes are left out since staging_filter is NULL for them, one is %s",
+								  (long long) deletes, example);
+			cdc_try_end(&try);
+		}
+		PG_CATCH();
+		{
+			detail = psprintf("could not be answered: %s", cdc_try_caught(&try, NULL));
+		}
+		PG_END_TRY();
+	}
+	tell(c, "deletes_filtered", detail == NULL, detail,
+		 "a delete may carry only its key: let NULL through, as by IS NOT TRUE instead of NOT");
 }
 
 /* The events, judged one by one. */
@@ -424,7 +455,10 @@ check_target(CdcCheck *c)
 	if (c->described)
 		ask_target(c);
 	if (c->mapped)
+	{
+		ask_filter(c);
 		ask_events(c);
+	}
 	if (c->described)
 		ask_catalogs(c);
 }

@@ -26,6 +26,7 @@
  *	cdc_column		which staging column goes into which target column, and how
  *	cdc_consume		what becomes of staging's rows once they are read
  *	cdc_bookmark	how far a staging relation has been read
+ *					(cdc_read_below: by all targets of a table)
  *	cdc_gap			values that an event does not carry
  *	cdc_query		the query over staging
  *	cdc_read		staging read: rows become events
@@ -71,6 +72,7 @@
  *					(cdc_reason: in words)
  *	cdc_resurrected	rows that live although they should not
  *	cdc_check		the questions to ask before events are applied
+ *					(cdc_filtered: deletes that the filter leaves out)
  *	cdc_progress	how far a long call has come
  *	cdc_runs		the log of what was done to attached targets
  *	cdc_group		targets that foreign keys tie
