@@ -23,7 +23,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_tombstone.o \
                src/cdc_expr.o \
                src/cdc_column.o \
-               src/cdc_consume.o src/cdc_bookmark.o \
+               src/cdc_consume.o src/cdc_bookmark.o src/cdc_read_below.o \
                src/cdc_gap.o \
                src/cdc_read.o \
                src/cdc_chain.o \
