@@ -261,6 +261,16 @@ check_call(CdcCheck *c, bool with_staging)
 
 /* ---------- what is asked of the data ---------- */
 
+/* Say why there is no answer.  What to do of the answer is no hint then. */
+static char *
+unanswered(CdcTry *try, const char **hint)
+{
+	char	   *why = cdc_try_caught(try, NULL);
+
+	*hint = try->hint;
+	return psprintf("could not be answered: %s", why);
+}
+
 /*
  * Ask a query that gives one text, NULL when all is right.  It may name $1, the
  * target.
@@ -290,7 +300,7 @@ ask(CdcCheck *c, const char *name, const char *sql, const char *hint)
 	}
 	PG_CATCH();
 	{
-		detail = psprintf("could not be answered: %s", cdc_try_caught(&try, NULL));
+		detail = unanswered(&try, &hint);
 	}
 	PG_END_TRY();
 	tell(c, name, detail == NULL, detail, hint);
@@ -337,6 +347,7 @@ static void
 ask_filter(CdcCheck *c)
 {
 	const char *filter = c->call->rule.staging_filter;
+	const char *hint = "a delete may carry only its key: let NULL through, as by IS NOT TRUE instead of NOT";
 	char	   *volatile detail = NULL;
 	CdcTry		try;
 
@@ -355,12 +366,11 @@ ask_filter(CdcCheck *c)
 		}
 		PG_CATCH();
 		{
-			detail = psprintf("could not be answered: %s", cdc_try_caught(&try, NULL));
+			detail = unanswered(&try, &hint);
 		}
 		PG_END_TRY();
 	}
-	tell(c, "deletes_filtered", detail == NULL, detail,
-		 "a delete may carry only its key: let NULL through, as by IS NOT TRUE instead of NOT");
+	tell(c, "deletes_filtered", detail == NULL, detail, hint);
 }
 
 /* The events, judged one by one. */
