@@ -44,7 +44,7 @@ COMMENT ON FUNCTION cdc_attach(regclass, regclass, name[], name[], text, text, n
 CREATE FUNCTION cdc_is_side_table(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_is_side_table(regclass) IS
-  'does a table hold the tombstones of a target?';
+  'internal: does a table hold the tombstones of a target?';
 
 CREATE FUNCTION cdc_detach(target regclass, drop_tombstones boolean DEFAULT false) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -84,7 +84,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cdc_staged_tables(name, name, text) IS
-  'the tables of a schema that could be attached, each with the relation of another schema that feeds it by name';
+  'internal, for cdc_attach_schema(): the tables of a schema that could be attached, each with the relation of another schema that feeds it by name';
 
 -- The caller's search_path is not changed here: cdc_attach() reads expressions
 -- under it.

@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 
 PG_FUNCTION_INFO_V1(cdc_follow_alter);
 PG_FUNCTION_INFO_V1(cdc_follow_drop);

@@ -19,6 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 /* The value that Debezium writes where it does not know one. */

@@ -41,6 +41,7 @@
 #include "utils/snapmgr.h"
 
 #include "cdc_apply.h"
+#include "cdc_probe.h"
 
 /* Tells the extension's lock on a relation from any other object lock. */
 #define CDC_LOCK_SUBID	0x0CDC
@@ -84,6 +85,7 @@ cdc_target_check(Relation rel)
 				 errmsg("target \"%s\" is a temporary table of another session",
 						cdc_relation_name(rel)),
 				 errdetail("What the other session keeps of it in memory cannot be seen.")));
+	cdc_refuse_append_only(rel);
 	/* refused in these words even where row_security = off would refuse it in others */
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "cdc_probe.h"
 #include "cdc_progress.h"
 #include "cdc_write.h"
 
