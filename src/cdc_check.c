@@ -171,12 +171,22 @@ check_attachment(CdcCheck *c)
 		tell(c, "guard", true, NULL, NULL);
 }
 
+/* Is the recorded staging gone, or has it another name? */
+static bool
+is_staging_lost(const CdcApply *call)
+{
+	return call->reg.rule.exists && !call->reg.rule.isnull[RULE_STAGING_NAME] &&
+		!OidIsValid(cdc_rule_recorded_staging(&call->reg, NoLock, true));
+}
+
 /* Where a call that ended in an error had come to. */
 static const char *
 where_it_ended(const CdcApply *call)
 {
 	if (call->target_rel == NULL)
 		return "target";
+	if (call->rule.target == InvalidOid && call->args.isnull[CDC_ARG_STAGING] && is_staging_lost(call))
+		return "staging";
 	if (call->rule.target == InvalidOid)
 		return "rule";
 	if (call->target.rel == NULL)
@@ -248,7 +258,8 @@ check_call(CdcCheck *c, bool with_staging)
 	{
 		if (strcmp(steps[i], ended) == 0)
 		{
-			tell(c, steps[i], false, error, try.hint);
+			tell(c, steps[i], false, error, try.hint != NULL || strcmp(ended, "staging") != 0 ? try.hint :
+				 "make it again, or name another one: cdc_attach(target, staging)");
 			break;
 		}
 		if (with_staging)
@@ -261,14 +272,15 @@ check_call(CdcCheck *c, bool with_staging)
 
 /* ---------- what is asked of the data ---------- */
 
-/* Say why there is no answer.  What to do of the answer is no hint then. */
-static char *
-unanswered(CdcTry *try, const char **hint)
+/* Tell the answer; where there is none, what to do of it is no hint. */
+static void
+tell_answer(CdcCheck *c, const char *name, const CdcTry *try, const char *answer, const char *error,
+			const char *hint)
 {
-	char	   *why = cdc_try_caught(try, NULL);
-
-	*hint = try->hint;
-	return psprintf("could not be answered: %s", why);
+	if (error != NULL)
+		tell(c, name, false, psprintf("could not be answered: %s", error), try->hint);
+	else
+		tell(c, name, answer == NULL, answer, hint);
 }
 
 /*
@@ -279,6 +291,7 @@ static void
 ask(CdcCheck *c, const char *name, const char *sql, const char *hint)
 {
 	char	   *volatile detail = NULL;
+	char	   *volatile error = NULL;
 	CdcTry		try;
 
 	begin_try(c, &try);
@@ -300,10 +313,10 @@ ask(CdcCheck *c, const char *name, const char *sql, const char *hint)
 	}
 	PG_CATCH();
 	{
-		detail = unanswered(&try, &hint);
+		error = cdc_try_caught(&try, NULL);
 	}
 	PG_END_TRY();
-	tell(c, name, detail == NULL, detail, hint);
+	tell_answer(c, name, &try, detail, error, hint);
 }
 
 /* Rows of the target that the law cannot weigh, or that a tombstone denies. */
@@ -347,8 +360,8 @@ static void
 ask_filter(CdcCheck *c)
 {
 	const char *filter = c->call->rule.staging_filter;
-	const char *hint = "a delete may carry only its key: let NULL through, as by IS NOT TRUE instead of NOT";
 	char	   *volatile detail = NULL;
+	char	   *volatile error = NULL;
 	CdcTry		try;
 
 	if (filter != NULL)
@@ -366,11 +379,12 @@ ask_filter(CdcCheck *c)
 		}
 		PG_CATCH();
 		{
-			detail = unanswered(&try, &hint);
+			error = cdc_try_caught(&try, NULL);
 		}
 		PG_END_TRY();
 	}
-	tell(c, "deletes_filtered", detail == NULL, detail, hint);
+	tell_answer(c, "deletes_filtered", &try, detail, error,
+				"a delete may carry only its key: let NULL through, as by IS NOT TRUE instead of NOT");
 }
 
 /* The events, judged one by one. */
@@ -443,7 +457,7 @@ ask_catalogs(CdcCheck *c)
 	ask(c, "foreign_keys_order",
 		"SELECT string_agg(format('%I on %s', conname, conrelid::regclass), ', ' ORDER BY conname) FROM pg_constraint "
 		"WHERE contype = 'f' AND (conrelid = $1 OR confrelid = $1) AND NOT condeferrable AND conparentid = 0",
-		"tables are applied one after another: make it DEFERRABLE (ALTER TABLE .. ALTER CONSTRAINT) and apply both in one transaction");
+		"cdc_apply_all() applies targets of one owner together and checks at the end; else make it DEFERRABLE (ALTER TABLE .. ALTER CONSTRAINT) and apply both in one transaction");
 	if (target->tomb_attno != 0)
 		ask(c, "dependents",
 			psprintf("SELECT 'they show dead rows: ' || string_agg(DISTINCT r.ev_class::regclass::text, ', ') FROM pg_depend d "
