@@ -27,6 +27,7 @@
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
@@ -48,8 +49,9 @@
 #define ALL_ERROR		(ALL_RESULT + RESULT_COLUMNS)
 #define ALL_COLUMNS		(ALL_ERROR + 1)
 
-/* Failures that one message lists. */
+/* Failures that one message lists, and bytes of each that are kept. */
 #define CDC_FAILURES_LISTED	20
+#define CDC_FAILURE_CLIP	4096
 
 PG_FUNCTION_INFO_V1(cdc_apply_attached);
 PG_FUNCTION_INFO_V1(cdc_apply_all);
@@ -180,7 +182,10 @@ apply_as_owner(CdcGroup *group)
 
 /* ---------- failures ---------- */
 
-/* An error with its detail and hint, in one line of text. */
+/*
+ * An error with its detail and hint, in one line of text.  An owner's code can
+ * make it as long as it likes.
+ */
 static char *
 error_text(const ErrorData *edata)
 {
@@ -194,6 +199,8 @@ error_text(const ErrorData *edata)
 		appendStringInfo(&s, " %s", edata->detail);
 	if (edata->hint != NULL)
 		appendStringInfo(&s, " %s", edata->hint);
+	if (s.len > CDC_FAILURE_CLIP)
+		strcpy(s.data + pg_mbcliplen(s.data, s.len, CDC_FAILURE_CLIP), "...");
 	return s.data;
 }
 

@@ -190,6 +190,9 @@ CALL cdc_apply_all('apply_all_x');
 \echo :LAST_ERROR_SQLSTATE | :LAST_ERROR_MESSAGE
 SELECT expect('the other is applied', string_agg(id::text, ' ' ORDER BY id), '93 94') FROM apply_all_x.as_b WHERE id IN (93, 94);
 SELECT expect('and it is recorded', error, 'cancelled, says as_a') FROM cdc_runs WHERE target = 'apply_all_x.as_a'::regclass ORDER BY run_id DESC LIMIT 1;
+-- nor has he the last word by talking on: what is kept of it has an end
+CREATE OR REPLACE FUNCTION cancelled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', repeat('long ', 1000000); END $$;
+SELECT expect('clipped', (length(error) BETWEEN 4000 AND 4100 AND error LIKE 'long long %...')::text, 'true') FROM cdc_apply_attached('apply_all_x') WHERE target::text ~ 'as_a';
 DROP TRIGGER t ON apply_all_x.as_a;
 -- a real one ends the call
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
