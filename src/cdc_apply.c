@@ -414,8 +414,8 @@ count_truncates(CdcApply *apply)
  * What this call adds to what is recorded of the target; a replay adds
  * nothing and writes nothing.
  */
-static void
-record_state(CdcApply *apply, List *fed)
+void
+cdc_call_record(CdcApply *apply, List *fed)
 {
 	CdcRegistration reg;
 	const CdcPos *high = &apply->read.high;
@@ -473,8 +473,8 @@ cdc_applied_values(const CdcApplied *applied, Datum *values, bool *isnull)
 	values[RESULT_HIGH] = cdc_registry_position(&applied->high, &isnull[RESULT_HIGH]);
 }
 
-static void
-sum_up(CdcApply *apply, CdcApplied *applied)
+void
+cdc_call_sum_up(CdcApply *apply, CdcApplied *applied)
 {
 	int64		sum = 0;
 
@@ -491,8 +491,8 @@ sum_up(CdcApply *apply, CdcApplied *applied)
 }
 
 /* What the log of runs keeps of a call; a replay writes nothing else. */
-static void
-record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied)
+void
+cdc_call_record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied)
 {
 	if (!apply->rule.attached || apply->rule.dry_run || applied->skipped)
 		return;
@@ -558,7 +558,7 @@ run(CdcApply *apply)
 
 	cdc_target_end(&apply->target);
 	CommandCounterIncrement();
-	record_state(apply, fed);
+	cdc_call_record(apply, fed);
 
 	/* STEP 7: what was read is read */
 	consume(apply);
@@ -587,8 +587,8 @@ cdc_apply_run(const CdcArgs *args, bool in_group, CdcApplied *applied)
 	run(apply);
 	PopActiveSnapshot();
 
-	sum_up(apply, applied);
-	record_run(apply, &log, applied);
+	cdc_call_sum_up(apply, applied);
+	cdc_call_record_run(apply, &log, applied);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

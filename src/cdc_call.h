@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_call.h
- *		What cdc_apply.c and cdc_explain.c share: one call and its phases.
+ *		What cdc_apply.c, cdc_snapshot.c and cdc_explain.c share: one call and
+ *		its phases.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,6 +10,7 @@
 #define CDC_CALL_H
 
 #include "cdc_registry.h"
+#include "cdc_runs.h"
 
 typedef struct CdcApply
 {
@@ -31,5 +33,8 @@ typedef struct CdcApply
 extern bool cdc_call_open(CdcApply *apply, List **fed);
 extern void cdc_call_begin_target(CdcApply *apply);
 extern void cdc_call_judge_batch(CdcApply *apply);
+extern void cdc_call_record(CdcApply *apply, List *fed);
+extern void cdc_call_sum_up(CdcApply *apply, CdcApplied *applied);
+extern void cdc_call_record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied);
 
 #endif							/* CDC_CALL_H */

@@ -17,6 +17,7 @@
 #include "utils/memutils.h"
 
 #include "cdc_progress.h"
+#include "cdc_sieve.h"
 #include "cdc_write.h"
 
 /*
@@ -37,6 +38,8 @@ check_ties(CdcWriter *w, const CdcEvent *ev)
 		return;
 	for (const CdcEvent *t = ev->tied; t != NULL && !tied; t = t->tied)
 		tied = cdc_image_tied(&w->image, ev, t);
+	if (tied && ev->class == CDC_IMAGE)
+		cdc_refuse_twins(w->cols->staging_name, cdc_event_key_text(w->target, w->cols, ev));
 	if (tied)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
@@ -99,6 +102,8 @@ judge(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
 										cdc_event_key_text(w->target, w->cols, ev)));
 	v = cdc_law_judge(ev->class, ev->pos, placed, stored->state, &stored->pos,
 					  &w->target->horizon);
+	if (v.compare && ev->class == CDC_IMAGE)
+		check_ties(w, ev);
 	if (v.compare)
 		compare_same(w, leaf, ev, stored, &v);
 	if (v.write)
