@@ -621,6 +621,7 @@ extern const char *cdc_function_name(const char *name);
 extern char *cdc_pos_text(const uint8 *bytes, int len);
 extern char *cdc_value_text(Oid type, Datum value, bool isnull);
 extern char *cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull);
+pg_noreturn extern void cdc_refuse_twins(const char *snapshot, const char *key);
 extern char *cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols,
 								const CdcEvent *ev);
 

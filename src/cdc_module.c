@@ -63,6 +63,8 @@
  *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
+ *	cdc_snapshot	rows as they are in the source, compared with the target
+ *	cdc_sieve		the comparison, in key order; keys that are missing
  *	cdc_explain		what an apply would make of each event, and why
  *					(cdc_reason: in words)
  *	cdc_resurrected	rows that live although they should not
@@ -75,6 +77,7 @@
  *
  * Calls go one way: apply -> rule registry target home column consume bookmark
  * read fold write fence report; column consume read -> bookmark;
+ * snapshot -> apply sieve registry; sieve -> home fold law expr;
  * explain resurrected check -> apply watch sql; watch -> read fold;
  * fence -> sql; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->

@@ -399,17 +399,6 @@ check_scope(CdcSieve *s, CdcIncoming *in)
 				 errhint("Leave such rows out with staging_filter, or widen scope.")));
 }
 
-/* A snapshot has one row for a key, or the same one more than once. */
-void
-cdc_refuse_twins(const char *snapshot, char *key)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CARDINALITY_VIOLATION),
-			 errmsg("snapshot \"%s\" has different rows of one key", snapshot),
-			 errdetail("Key %s: which one is right cannot be known.", key),
-			 errhint("Read the source in one transaction, and load what was read once.")));
-}
-
 static void
 remember_keys(CdcSieve *s, const Datum *keys)
 {

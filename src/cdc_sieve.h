@@ -25,6 +25,5 @@ extern CdcSieve *cdc_sieve_begin(CdcTarget *target, CdcColumns *cols, const CdcR
 								 CdcFold *fold, const char *scope, bool complete);
 extern void cdc_sieve_take(CdcSieve *sieve, CdcIncoming *in);
 extern void cdc_sieve_end(CdcSieve *sieve, CdcSieved *sieved);
-pg_noreturn extern void cdc_refuse_twins(const char *snapshot, char *key);
 
 #endif							/* CDC_SIEVE_H */

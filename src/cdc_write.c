@@ -17,7 +17,6 @@
 #include "utils/memutils.h"
 
 #include "cdc_progress.h"
-#include "cdc_sieve.h"
 #include "cdc_write.h"
 
 /*
