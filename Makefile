@@ -33,7 +33,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_probe.o \
                src/cdc_bulk.o \
                src/cdc_peek.o \
-               src/cdc_fold.o \
+               src/cdc_fold.o src/cdc_ordered.o \
                src/cdc_spill.o \
                src/cdc_image.o \
                src/cdc_write.o \

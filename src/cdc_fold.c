@@ -9,10 +9,9 @@
  *
  * What does not fit into memory goes to cdc_spill.c: the table is emptied into
  * a sort by key, as often as need be, and at the end the winners come out of
- * the sort.
+ * the sort.  Events that come in key order need neither (cdc_ordered.c).
  *
  * How events of one key stand to each other is in cdc_chain.c.
- * Reading is in cdc_read.c, judging and writing in cdc_write.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -166,10 +165,7 @@ insert_below(CdcFold *fold, CdcEvent *top, CdcIncoming *in)
 	cdc_chain_prune(fold, top);
 }
 
-/*
- * An event takes the lead that leaves nothing of those below it to be needed:
- * it takes the place of the one that led, if it has room there.
- */
+/* An event takes the lead, and the place, that needs nothing of those below it. */
 static void
 replace_all(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 {
@@ -302,7 +298,10 @@ cdc_fold_offer(CdcFold *fold, CdcIncoming *in)
 	CdcIncoming gone;
 
 	fold->counted++;
-	offer_one(fold, in, in->values);
+	if (fold->in_order)
+		cdc_ordered_offer(fold, in, in->values);
+	else
+		offer_one(fold, in, in->values);
 	if ((in->flags & CDC_EVENT_MOVES) == 0)
 		return;
 
@@ -355,6 +354,7 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		gaps |= cols->cols[i].nmarkers > 0;
 	}
 	fold->keep_all = cols->nold > 0 && gaps;
+	fold->in_order = cdc_rule_is_snapshot(rule);
 	fold->by_value = target->nkeys == 1 && target->keys[0].image == CDC_KEY_BY_VALUE;
 	return fold;
 }
@@ -501,15 +501,19 @@ sort_winners(CdcFold *fold)
 void
 cdc_fold_finish(CdcFold *fold)
 {
-	if (fold->spill != NULL)
+	if (fold->in_order)
+		cdc_ordered_finish(fold);
+	else if (fold->spill != NULL)
 	{
 		spill_table(fold);
 		cdc_spill_finish(fold);
-		return;
 	}
-	if (fold->keep_all)
-		settle(fold);
-	sort_winners(fold);
+	else
+	{
+		if (fold->keep_all)
+			settle(fold);
+		sort_winners(fold);
+	}
 }
 
 /* Begin with the first winner that kills, or with the first of the others. */
@@ -544,9 +548,8 @@ cdc_fold_next(CdcFold *fold, bool keep)
 }
 
 /*
- * The winner of a key, keys being asked for in the index's order; or, *same
- * false, the next one before it, of a key that only a key move knows.  keys
- * NULL: what is left of those.
+ * The winner of a key, keys being asked for in the index's order; or, *same false, the
+ * next one before it, of a key that only a key move knows.  keys NULL: what is left of those.
  */
 CdcEvent *
 cdc_fold_winner(CdcFold *fold, const Datum *keys, bool *same)

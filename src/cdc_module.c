@@ -31,6 +31,7 @@
  *	cdc_read		staging read: rows become events
  *	cdc_watch		the same row by row, where no row may end the call
  *	cdc_fold		one winner per key of a batch
+ *	cdc_ordered		the same for events that come in key order
  *	cdc_event		kept events: how they lie in memory, and their values
  *	cdc_peek		what the fold will touch soon, asked for early
  *	cdc_spill		the fold beyond memory: events sorted by key on disk
@@ -84,7 +85,7 @@
  * event_view_read decode source;
  * all -> group apply runs; group status -> registry; runs -> registry;
  * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
- * read -> query op gap fold column peek; fold -> event chain spill; write ->
+ * read -> query op gap fold column peek; fold -> event chain spill ordered; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
  * image -> home fold event column; everything -> key position; position ->
  * postgres.h.

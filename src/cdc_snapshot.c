@@ -216,7 +216,8 @@ check_missing(const CdcSnapshot *s)
 				 errdetail("It would delete every row of target \"%s\"%s.", target,
 						   s->scope != NULL ? " in scope" : ""),
 				 errhint("A load that failed looks so. If the source is empty indeed, apply a truncate event, or deletes.")));
-	if (n->missing >= s->min_rows && n->missing > s->max_fraction * n->live)
+	if (n->missing >= s->min_rows && n->missing > 0 &&
+		(double) n->missing / n->live > s->max_fraction)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snapshot \"%s\" would delete %lld of %lld live rows of target \"%s\"",
