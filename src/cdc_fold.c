@@ -10,9 +10,7 @@
  * What does not fit into memory goes to cdc_spill.c: the table is emptied into
  * a sort by key, as often as need be, and at the end the winners come out of
  * the sort.  Events that come in key order need neither (cdc_ordered.c).
- *
  * How events of one key stand to each other is in cdc_chain.c.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -594,7 +592,6 @@ cdc_fold_keeps_much(const CdcFold *fold)
 		MemoryContextMemAllocated(fold->context, false) > CDC_KEEP_BYTES;
 }
 
-/* Give back what is not memory. */
 void
 cdc_fold_end(CdcFold *fold)
 {
