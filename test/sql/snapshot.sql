@@ -226,8 +226,12 @@ CREATE TABLE seat (id int PRIMARY KEY, place text UNIQUE, made_by text);
 CREATE TABLE heard (n serial, what text);
 CREATE FUNCTION hear() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	INSERT INTO heard (what) VALUES (concat_ws(' ', tg_when, tg_op, tg_level, coalesce(new.id, old.id)));
-	IF tg_when = 'BEFORE' AND new.place = 'no' THEN RETURN NULL; END IF;
+	IF tg_level = 'STATEMENT' THEN
+		INSERT INTO heard (what) VALUES (concat_ws(' ', tg_when, tg_op, tg_level));
+		RETURN NULL;
+	END IF;
+	INSERT INTO heard (what) VALUES (concat_ws(' ', tg_when, tg_op, coalesce(new.id, old.id)));
+	IF new.place = 'no' THEN RETURN NULL; END IF;
 	RETURN coalesce(new, old);
 END $$;
 SELECT cdc_attach('seat', guard => 'error');
@@ -253,10 +257,10 @@ SELECT id, right(doc, 2), deleted, source_position FROM big WHERE id IN (3, 4, 5
 --
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 UPDATE big SET doc = 'mine' WHERE id = 4;
-SELECT counts(r) FROM cdc_apply_snapshot('big', 'big_copy', '3', true, scope => 'id < 10') r;
+SELECT counts(r) FROM cdc_apply_snapshot('big', 'big_copy', '3', true, scope => 'id < 10', staging_filter => 'id < 10') r;
 ROLLBACK;
 BEGIN READ ONLY;
-SELECT counts(r) FROM cdc_apply_snapshot('big', 'big_copy', '3', true, scope => 'id < 10', dry_run => true) r;
+SELECT counts(r) FROM cdc_apply_snapshot('big', 'big_copy', '3', true, scope => 'id < 10', staging_filter => 'id < 10', dry_run => true) r;
 SELECT refused('read only', $$SELECT cdc_apply_snapshot('big', 'big_copy', '3')$$, '25006', show => false);
 COMMIT;
 CREATE ROLE cdc_snap_role;
