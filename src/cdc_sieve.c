@@ -156,6 +156,7 @@ receiver_nothing(DestReceiver *self)
 static void
 open_rows(CdcSieve *s, const char *scope)
 {
+	char	   *sql = target_query(s, scope);
 	SPIParseOpenOptions options;
 
 	s->pub.receiveSlot = receive_row;
@@ -167,7 +168,7 @@ open_rows(CdcSieve *s, const char *scope)
 	options.cursorOptions = CURSOR_OPT_NO_SCROLL;
 	options.read_only = true;
 	SPI_connect();
-	s->portal = SPI_cursor_parse_open(NULL, target_query(s, scope), &options);
+	s->portal = SPI_cursor_parse_open(NULL, sql, &options);
 	SPI_finish();
 	/* code of the snapshot's must not close it */
 	PinPortal(s->portal);

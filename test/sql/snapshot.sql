@@ -25,7 +25,7 @@ SELECT snap_both('later: nothing differs', '0/60');
 CREATE TABLE before AS SELECT tuples_of('in_row') AS r, tuples_of('in_table') AS t;
 SELECT snap_both('and again', '0/60');
 SELECT expect('no row was touched', tuples_of('in_row') || tuples_of('in_table'), r || t) FROM before;
-SELECT both_say('no floor', $$SELECT coalesce(floor::text, 'none') || ' ' || high_position FROM cdc_targets JOIN cdc_target_state USING (target) WHERE target = '%s'::regclass$$, 'none 0/90');
+SELECT both_say('no floor', $$SELECT coalesce(s.floor::text, 'none') || ' ' || s.high_position FROM cdc_status s WHERE target = '%s'::regclass$$, 'none 0/90');
 -- what comes at or below it for a row that was written is stale, above it goes on
 SELECT stage($$ ('u', 2, 'late', '0/40'), ('u', 9, 'late', '0/50'), ('u', 10, 'next', '0/50:1'), ('d', 8, NULL, '0/60'), ('u', 1, 'late', '0/40') $$);
 SELECT both_say('events after it', $$SELECT applied('%s', 'event')$$, 'updated=2 deleted=1 stale=1 duplicate=1');
