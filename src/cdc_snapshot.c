@@ -222,8 +222,8 @@ check_missing(const CdcSnapshot *s)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snapshot \"%s\" would delete %lld of %lld live rows of target \"%s\"",
 						snapshot, (long long) n->missing, (long long) n->live, target),
-				 errdetail("It lacks their keys. max_delete_fraction allows %g of the live rows%s, min_delete_rows fewer than %lld rows.",
-						   s->max_fraction, s->scope != NULL ? " in scope" : "",
+				 errdetail("It lacks their keys. max_delete_fraction allows %s of the live rows%s, min_delete_rows fewer than %lld rows.",
+						   psprintf("%g", s->max_fraction), s->scope != NULL ? " in scope" : "",
 						   (long long) s->min_rows),
 				 errhint("A load that was cut off looks so. If they are gone indeed, raise max_delete_fraction.")));
 }
