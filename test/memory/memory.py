@@ -306,17 +306,17 @@ def snapshots(home, rows, work_mem):
     s = Session(DB, OPTIONS)
     targets(s, home)
     s.run('CREATE UNLOGGED TABLE copy (id bigint, val text, more text)')
-    s.run("INSERT INTO copy SELECT i, 'value of ' || i, 'x' FROM generate_series(1, %d) i ORDER BY i * 7919 %% %d" % (rows, rows))
+    s.run("INSERT INTO copy SELECT i, 'value of ' || i, 'x' FROM generate_series(1::bigint, %d) i ORDER BY i * 7919 %% %d" % (rows, rows))
     s.run("SET work_mem = '%dMB'; SET hash_mem_multiplier = 2" % work_mem)
     bound = work_mem * 2048 + slack
     same = 'SELECT count(*) FROM (%s EXCEPT ALL %s) x'
     there = 'SELECT id, val, more FROM target' + ('' if home == 'side' else ' WHERE NOT deleted')
     steps = [('new', None, ', true', 'inserted'),
-             ('all changed', "DELETE FROM copy WHERE id %% 10 = 0; UPDATE copy SET more = 'y'", ', true', 'updated'),
+             ('all changed', "DELETE FROM copy WHERE id % 10 = 0; UPDATE copy SET more = 'y'", ', true', 'updated'),
              ('nothing changed', None, '', 'duplicate')]
     for n, (name, change, complete, count) in enumerate(steps):
         if change:
-            s.run(change % ())
+            s.run(change)
         left = int(s.value('SELECT count(*) FROM copy'))
         watch, begin = Watch(s.pid), time.time()
         got = int(s.value("SELECT %s FROM cdc_apply_snapshot('target', 'copy', '0/%d'%s)" % (count, n + 1, complete)))
