@@ -160,7 +160,8 @@ key_expression(const CdcColumns *cols, const CdcKey *key, int i)
 	char	   *type;
 	Oid			func;
 
-	if (cols->key_cast[i] == NULL)
+	/* without a cast it may still be of another type, with other operators */
+	if (cols->key_cast[i] == NULL && att->atttypid == key->type)
 		return pstrdup(name);
 	type = format_type_extended(key->type, key->typmod,
 								FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);

@@ -21,7 +21,6 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
-#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -78,7 +77,6 @@ struct CdcSieve
 	Datum	   *row_keys;
 	CdcStored	row;
 	CdcLeaf		shape;			/* of these rows: attno alone */
-	AttrNumber	tid_attno;		/* 0: not selected */
 
 	/* which rows a snapshot is limited to; NULL: all */
 	ExprState  *scope;
@@ -121,11 +119,6 @@ target_query(CdcSieve *s, const char *scope)
 		select_column(s, &sql, target->tomb_attno, &n);
 	for (int i = 0; i < s->cols->ncols; i++)
 		select_column(s, &sql, s->cols->cols[i].attno, &n);
-	if (IsolationUsesXactSnapshot())
-	{
-		appendStringInfoString(&sql, ", ctid");
-		s->tid_attno = ++n;
-	}
 	return psprintf("SELECT %s FROM %s%s ORDER BY %s", sql.data, cdc_quoted_relation(target->relid),
 					scope != NULL ? psprintf(" WHERE (%s\n)", scope) : "",
 					cdc_query_order(target, NULL));
@@ -174,23 +167,17 @@ open_rows(CdcSieve *s, const char *scope)
 	PinPortal(s->portal);
 }
 
-/* What is there was put there by somebody of whom the transaction's snapshot does not know? */
+/* Under a fixed snapshot a row that it does not show must not decide anything. */
 static void
-check_visible(CdcSieve *s, TupleTableSlot *slot)
+check_visible(CdcSieve *s)
 {
+	CdcStored	stored;
 	CdcLeaf    *leaf;
-	bool		isnull;
-	Datum		tid;
 
-	if (s->tid_attno == 0)
+	if (!IsolationUsesXactSnapshot())
 		return;
-	tid = slot_getattr(slot, s->tid_attno, &isnull);
 	leaf = cdc_target_leaf(s->target, s->row_keys, NULL);
-	if (!table_tuple_fetch_row_version(leaf->rri->ri_RelationDesc,
-									   (ItemPointer) DatumGetPointer(tid), s->target->snapshot,
-									   leaf->other))
-		elog(ERROR, "a row of \"%s\" is gone", s->target->name);
-	cdc_home_check_visible(leaf->rri->ri_RelationDesc, leaf->other);
+	cdc_target_find(s->target, leaf, s->row_keys, CDC_FIND_ANY, leaf->other, &stored);
 	ExecClearTuple(leaf->other);
 }
 
@@ -226,7 +213,7 @@ next_row(CdcSieve *s)
 		/* a row with a NULL in its key is nobody's */
 	} while (!whole);
 
-	check_visible(s, slot);
+	check_visible(s);
 	cdc_home_read_state(target, &s->shape, slot, &s->row);
 	cdc_home_read_tombstone(target, s->row_keys, CDC_FIND_IN_ORDER, &s->row);
 	s->matched = false;
