@@ -33,8 +33,10 @@ typedef struct CdcApply
 extern bool cdc_call_open(CdcApply *apply, List **fed);
 extern void cdc_call_begin_target(CdcApply *apply);
 extern void cdc_call_judge_batch(CdcApply *apply);
-extern void cdc_call_record(CdcApply *apply, List *fed);
 extern void cdc_call_sum_up(CdcApply *apply, CdcApplied *applied);
+
+/* in cdc_apply_record.c */
+extern void cdc_call_record(CdcApply *apply, List *fed);
 extern void cdc_call_record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied);
 
 #endif							/* CDC_CALL_H */

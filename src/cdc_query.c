@@ -22,6 +22,7 @@
 #include "utils/syscache.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 
 /* A column of the query; where it stands. */
 static int

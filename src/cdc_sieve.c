@@ -35,6 +35,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_marks.h"
 #include "cdc_sieve.h"
 #include "cdc_sql.h"
 
@@ -117,6 +118,8 @@ target_query(CdcSieve *s, const char *scope)
 		select_column(s, &sql, target->pos_attno[i], &n);
 	if (target->tomb_attno != 0)
 		select_column(s, &sql, target->tomb_attno, &n);
+	if (target->marks_attno != 0)
+		select_column(s, &sql, target->marks_attno, &n);
 	for (int i = 0; i < s->cols->ncols; i++)
 		select_column(s, &sql, s->cols->cols[i].attno, &n);
 	return psprintf("SELECT %s FROM %s%s ORDER BY %s", sql.data, cdc_quoted_relation(target->relid),
@@ -427,7 +430,8 @@ take_first(CdcSieve *s, CdcIncoming *in)
 	check_kind(s, &s->stored, in->values);
 	v = cdc_law_judge(CDC_IMAGE, as_of->bytes, as_of->len, s->stored.state, &s->stored.pos,
 					  &s->target->horizon);
-	if (v.outcome == CDC_STALE)
+	/* columns that are older than their row may still be older than the snapshot */
+	if (v.outcome == CDC_STALE && (s->below || !cdc_marks_any(s->target, s->leaf, &s->stored)))
 	{
 		s->sieved.counts[CDC_STALE]++;
 		return SEEN_STALE;
