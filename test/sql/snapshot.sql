@@ -253,6 +253,24 @@ SELECT counts(r) FROM cdc_apply_snapshot('big', 'big_copy', '2', true, scope => 
 SELECT id, right(doc, 2), deleted, source_position FROM big WHERE id IN (3, 4, 5) ORDER BY id;
 
 --
+-- Columns that are older than their row: older than the snapshot they take its values
+--
+CREATE TABLE doc (id int PRIMARY KEY, title text, body text);
+CREATE TABLE doc_events (op text, id int, title text, body text, source_position cdc_position);
+CREATE TABLE doc_copy (id int, title text, body text);
+SELECT cdc_attach('doc', 'doc_events', consume => 'delete', column_positions => 'cdc_columns', on_unavailable => 'null');
+INSERT INTO doc_events VALUES ('c', 1, 'first', 'body 0', '4/10'), ('c', 2, 'first', 'body 0', '4/10');
+SELECT counts(r) FROM cdc_apply('doc') r;
+INSERT INTO doc_events VALUES ('u', 1, 'third', '__debezium_unavailable_value', '4/40'), ('u', 2, 'second', '__debezium_unavailable_value', '4/20');
+SELECT counts(r) FROM cdc_apply('doc') r;
+INSERT INTO doc_copy VALUES (1, 'second', 'body 1'), (2, 'second', 'body 0');
+SELECT counts(r) FROM cdc_apply_snapshot('doc', 'doc_copy', '4/30', true) r;
+SELECT * FROM doc ORDER BY id;
+INSERT INTO doc_events VALUES ('u', 1, 'late', 'body late', '4/25'), ('u', 2, 'late', 'body late', '4/15'), ('u', 1, 'late', 'body 2', '4/35');
+SELECT counts(r) FROM cdc_apply('doc') r;
+SELECT * FROM doc ORDER BY id;
+
+--
 -- REPEATABLE READ, read-only, rights
 --
 BEGIN ISOLATION LEVEL REPEATABLE READ;
