@@ -25,6 +25,12 @@ SELECT snap_both('later: nothing differs', '0/60');
 CREATE TABLE before AS SELECT tuples_of('in_row') AS r, tuples_of('in_table') AS t;
 SELECT snap_both('and again', '0/60');
 SELECT expect('no row was touched', tuples_of('in_row') || tuples_of('in_table'), r || t) FROM before;
+SET cdc_precedence.track_runs = off;
+BEGIN;
+SELECT snapped('in_row', '0/60'), snapped('in_table', '0/60');
+SELECT expect('no transaction id is taken', pg_current_xact_id_if_assigned()::text, NULL);
+COMMIT;
+RESET cdc_precedence.track_runs;
 SELECT both_say('no floor', $$SELECT coalesce(s.floor::text, 'none') || ' ' || s.high_position FROM cdc_status s WHERE target = '%s'::regclass$$, 'none 0/90');
 -- what comes at or below it for a row that was written is stale, above it goes on
 SELECT stage($$ ('u', 2, 'late', '0/40'), ('u', 9, 'late', '0/50'), ('u', 10, 'next', '0/50:1'), ('d', 8, NULL, '0/60'), ('u', 1, 'late', '0/40') $$);
