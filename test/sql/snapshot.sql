@@ -191,6 +191,11 @@ UPDATE copy SET name = '__debezium_unavailable_value', price = '3' WHERE id = '2
 INSERT INTO copy SELECT * FROM copy;
 SELECT expect('rows twice', counts(r), 'updated=1 duplicate=3 superseded=4') FROM cdc_apply_snapshot('item', 'copy', '0/60', true) r;
 SELECT * FROM item WHERE id = 2;
+ALTER TABLE copy ADD same text[];
+UPDATE copy SET name = NULL, price = id || '.00', same = CASE WHEN id = '10' THEN '{name}'::text[] END;
+SELECT counts(r) FROM cdc_apply_snapshot('item', 'copy', '0/61', ignore_nulls => true, dry_run => true) r;
+SELECT counts(r) FROM cdc_apply_snapshot('item', 'copy', '0/61', unchanged_column => 'same') r;
+SELECT id, name, price FROM item ORDER BY id;
 UPDATE copy SET name = 'much too long';
 SELECT refused('a value that does not fit', $$SELECT cdc_apply_snapshot('item', 'copy', '0/70')$$, '22001', show => false);
 -- positions in several columns, without an attachment
