@@ -198,6 +198,17 @@ error_text(const ErrorData *edata)
 }
 
 /*
+ * Was the call cancelled?  Code of an owner can raise the same SQLSTATE, and so
+ * can another server that it asks: that is a failure like any other.
+ */
+static bool
+is_cancel(const ErrorData *edata)
+{
+	return edata->sqlerrcode == ERRCODE_QUERY_CANCELED &&
+		edata->funcname != NULL && strcmp(edata->funcname, "ProcessInterrupts") == 0;
+}
+
+/*
  * All of a group failed, at one member or at its end.  The log is written
  * after the rollback; what the caller was not permitted to begin is no run.
  */
@@ -285,7 +296,7 @@ apply_group(List *members, bool nowait)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
-		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		if (is_cancel(edata))
 			ReThrowError(edata);
 		again = list_length(still_attached(left)) < list_length(left);
 		if (!again)
@@ -417,7 +428,7 @@ apply_and_commit(List *members, bool nowait)
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
 		FlushErrorState();
-		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		if (is_cancel(edata))
 			ReThrowError(edata);
 		/* a commit that fails has done this */
 		if (!committing)

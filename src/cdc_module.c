@@ -91,8 +91,8 @@
  * guard -> guarded exempt law; append -> registry guard attach_ddl; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill ordered; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
- * image -> marks search home fold event column; search -> marks; everything -> key position; position ->
- * postgres.h.
+ * image -> marks search home fold event column; search -> marks; everything ->
+ * key position; position -> postgres.h.
  *
  *-------------------------------------------------------------------------
  */
