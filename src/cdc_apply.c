@@ -444,8 +444,8 @@ cdc_applied_values(const CdcApplied *applied, Datum *values, bool *isnull)
 	values[RESULT_HIGH] = cdc_registry_position(&applied->high, &isnull[RESULT_HIGH]);
 }
 
-static void
-sum_up(CdcApply *apply, CdcApplied *applied)
+void
+cdc_call_sum_up(CdcApply *apply, CdcApplied *applied)
 {
 	int64		sum = 0;
 
@@ -543,7 +543,7 @@ cdc_apply_run(const CdcArgs *args, bool in_group, CdcApplied *applied)
 	run(apply);
 	PopActiveSnapshot();
 
-	sum_up(apply, applied);
+	cdc_call_sum_up(apply, applied);
 	cdc_call_record_run(apply, &log, applied);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

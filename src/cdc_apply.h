@@ -89,6 +89,8 @@ typedef struct CdcArgs
 	bool		isnull[CDC_ARGS];
 	bool		recorded_position;	/* the expression comes from the attachment */
 	bool		recorded_filter;
+	bool		recorded_except;
+	CdcPos		as_of;			/* of a snapshot (cdc_snapshot.c); len 0: staging holds events */
 } CdcArgs;
 
 typedef struct CdcRule
@@ -130,7 +132,14 @@ typedef struct CdcRule
 	bool		dry_run;
 	bool		nowait;
 	bool		explain;		/* a dry run that keeps to every event (cdc_explain.c) */
+	bool		recorded_except;	/* except_columns are the attachment's */
+	CdcPos		as_of;			/* len > 0: staging holds a snapshot's rows, all as of here */
+	char	   *order_by;		/* in which they are read */
+	struct CdcSieve *sieve;		/* that they pass through first */
 } CdcRule;
+
+/* Are staging's rows those of a snapshot rather than events? */
+#define cdc_rule_is_snapshot(rule) ((rule)->as_of.len > 0)
 
 struct CdcRegistration;
 
@@ -295,6 +304,8 @@ extern void cdc_target_rewind(CdcTarget *target);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							CdcFind how, TupleTableSlot *slot, CdcStored *stored);
 extern void cdc_home_check_visible(Relation heap, TupleTableSlot *slot);
+extern void cdc_home_read_tombstone(CdcTarget *target, const Datum *keys, CdcFind how,
+									CdcStored *stored);
 extern void cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot,
 								CdcStored *stored);
 extern void cdc_refuse_concurrent(void);
@@ -464,6 +475,7 @@ typedef struct CdcQuery
 } CdcQuery;
 
 extern char *cdc_query_build(CdcQuery *query, CdcColumns *cols, const CdcRule *rule);
+extern char *cdc_query_order(const CdcTarget *target, const CdcColumns *cols);
 
 /* ---------- reading staging (cdc_read.c) ---------- */
 
@@ -548,6 +560,7 @@ extern const char *cdc_function_name(const char *name);
 extern char *cdc_pos_text(const uint8 *bytes, int len);
 extern char *cdc_value_text(Oid type, Datum value, bool isnull);
 extern char *cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull);
+pg_noreturn extern void cdc_refuse_twins(const char *snapshot, const char *key);
 extern char *cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols,
 								const CdcEvent *ev);
 

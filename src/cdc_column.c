@@ -182,6 +182,8 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
 	int			n = rule->staging_position != NULL ? 1 : target->npos;
 
+	if (cdc_rule_is_snapshot(rule))
+		return;
 	cols->pos_attno = palloc0(sizeof(AttrNumber) * n);
 	cols->pos_type = palloc0(sizeof(Oid) * n);
 	if (rule->staging_position != NULL)
@@ -256,11 +258,21 @@ find_list(CdcColumns *cols, const CdcRule *rule, const char *named, const char *
 }
 
 static void
+map_lists(CdcColumns *cols, const CdcRule *rule)
+{
+	cols->unchanged_attno = find_list(cols, rule, rule->unchanged_column, CDC_UNCHANGED);
+	cols->absent_attno = find_list(cols, rule, NULL, CDC_ABSENT);
+}
+
+/* What an event is; a snapshot's rows need not say. */
+static void
 map_op(CdcColumns *cols, const CdcRule *rule)
 {
 	TupleDesc	desc = RelationGetDescr(cols->staging);
 	Oid			type;
 
+	if (cdc_rule_is_snapshot(rule))
+		return;
 	cols->op_attno = rule->op_column ? need_column(cols, rule->op_column, "op", "op_column") :
 		find_column(cols->staging, "op");
 	if (rule->delete_flag_column != NULL)
@@ -297,8 +309,6 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					 errdetail("A delete flag is a boolean, or text or integer that means one."),
 				 errhint("Cast the column in a view over staging.")));
 	}
-	cols->unchanged_attno = find_list(cols, rule, rule->unchanged_column, CDC_UNCHANGED);
-	cols->absent_attno = find_list(cols, rule, NULL, CDC_ABSENT);
 }
 
 /* The n-th key's column before the change, 0 when staging has none. */
@@ -344,7 +354,7 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 										  TupleDescAttr(to, target->keys[i].attno - 1));
 		}
 	}
-	if (cols->nold != n)
+	if (cols->nold != n || cdc_rule_is_snapshot(rule))
 		cols->nold = 0;
 }
 
@@ -408,7 +418,9 @@ check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 
 	foreach(lc, rule->except_columns)
 	{
-		(void) need_column(cols, lfirst(lc), "except", "except_columns");
+		/* what is recorded was said of the attached staging */
+		if (!cdc_rule_is_snapshot(rule) || !rule->recorded_except)
+			(void) need_column(cols, lfirst(lc), "except", "except_columns");
 		for (int i = 0; i < target->nkeys; i++)
 			if (strcmp(target->keys[i].name, lfirst(lc)) == 0)
 				ereport(ERROR,
@@ -449,6 +461,7 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 												   cols->bookmark);
 	}
 	map_op(cols, rule);
+	map_lists(cols, rule);
 	map_keys(cols, target, rule);
 	map_columns(cols, target, rule);
 	cdc_events_map(cols, target, rule);

@@ -64,7 +64,7 @@ cdc_event_lacks(const CdcColumns *cols, const CdcEvent *ev, int col)
 static inline bool
 cdc_event_kills(const CdcEvent *ev)
 {
-	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
+	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION || ev->class == CDC_MISSING;
 }
 
 /* Is ev the first half of the update whose second half is above it? */

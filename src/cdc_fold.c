@@ -9,11 +9,8 @@
  *
  * What does not fit into memory goes to cdc_spill.c: the table is emptied into
  * a sort by key, as often as need be, and at the end the winners come out of
- * the sort.
- *
+ * the sort.  Events that come in key order need neither (cdc_ordered.c).
  * How events of one key stand to each other is in cdc_chain.c.
- * Reading is in cdc_read.c, judging and writing in cdc_write.c.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -184,10 +181,7 @@ insert_below(CdcFold *fold, CdcEvent *top, CdcIncoming *in)
 	cdc_chain_prune(fold, top);
 }
 
-/*
- * An event takes the lead that leaves nothing of those below it to be needed:
- * it takes the place of the one that led, if it has room there.
- */
+/* An event takes the lead, and the place, that needs nothing of those below it. */
 static void
 replace_all(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
 {
@@ -320,7 +314,10 @@ cdc_fold_offer(CdcFold *fold, CdcIncoming *in)
 	CdcIncoming gone;
 
 	fold->counted++;
-	offer_one(fold, in, in->values);
+	if (fold->in_order)
+		cdc_ordered_offer(fold, in, in->values);
+	else
+		offer_one(fold, in, in->values);
 	if ((in->flags & CDC_EVENT_MOVES) == 0)
 		return;
 
@@ -373,6 +370,7 @@ cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		gaps |= cols->cols[i].nmarkers > 0;
 	}
 	fold->keep_all = cols->nold > 0 && gaps;
+	fold->in_order = cdc_rule_is_snapshot(rule);
 	fold->by_value = target->nkeys == 1 && target->keys[0].image == CDC_KEY_BY_VALUE;
 	return fold;
 }
@@ -519,15 +517,19 @@ sort_winners(CdcFold *fold)
 void
 cdc_fold_finish(CdcFold *fold)
 {
-	if (fold->spill != NULL)
+	if (fold->in_order)
+		cdc_ordered_finish(fold);
+	else if (fold->spill != NULL)
 	{
 		spill_table(fold);
 		cdc_spill_finish(fold);
-		return;
 	}
-	if (fold->keep_all)
-		settle(fold);
-	sort_winners(fold);
+	else
+	{
+		if (fold->keep_all)
+			settle(fold);
+		sort_winners(fold);
+	}
 }
 
 /* Begin with the first winner that kills, or with the first of the others. */
@@ -562,9 +564,8 @@ cdc_fold_next(CdcFold *fold, bool keep)
 }
 
 /*
- * The winner of a key, keys being asked for in the index's order; or, *same
- * false, the next one before it, of a key that only a key move knows.  keys
- * NULL: what is left of those.
+ * The winner of a key, keys being asked for in the index's order; or, *same false, the
+ * next one before it, of a key that only a key move knows.  keys NULL: what is left of those.
  */
 CdcEvent *
 cdc_fold_winner(CdcFold *fold, const Datum *keys, bool *same)
@@ -609,7 +610,6 @@ cdc_fold_keeps_much(const CdcFold *fold)
 		MemoryContextMemAllocated(fold->context, false) > CDC_KEEP_BYTES;
 }
 
-/* Give back what is not memory. */
 void
 cdc_fold_end(CdcFold *fold)
 {

@@ -27,6 +27,7 @@
 #include "cdc_consume.h"
 #include "cdc_progress.h"
 #include "cdc_read.h"
+#include "cdc_sieve.h"
 
 /* ---------- one row ---------- */
 
@@ -64,9 +65,8 @@ row_text(CdcReader *r, TupleTableSlot *slot)
 						 cdc_value_text(TupleDescAttr(desc, at)->atttypid, slot->tts_values[at],
 										slot->tts_isnull[at]));
 	}
-	appendStringInfoString(&s, ", position ");
 	for (int i = 0; i < r->cols->npos; i++)
-		appendStringInfo(&s, "%s%s", i > 0 ? ":" : "",
+		appendStringInfo(&s, "%s%s", i > 0 ? ":" : ", position ",
 						 cdc_value_text(r->cols->pos_type[i], r->pos_values[i], r->pos_null[i]));
 	return s.data;
 }
@@ -321,6 +321,11 @@ read_position(CdcReader *r, TupleTableSlot *slot, CdcPos *pos)
 {
 	CdcColumns *cols = r->cols;
 
+	if (cdc_rule_is_snapshot(r->rule))
+	{
+		cdc_pos_copy(pos, &r->rule->as_of);
+		return;
+	}
 	if (r->position != NULL)
 	{
 		cols->econtext->ecxt_scantuple = slot;
@@ -428,7 +433,11 @@ receive_slot(TupleTableSlot *slot, DestReceiver *self)
 
 	if (r->peek != NULL)
 		cdc_peek_ahead(r->peek, slot);
-	if (read_row(r, slot, &in, &pos, &op))
+	if (!read_row(r, slot, &in, &pos, &op))
+		;						/* no event */
+	else if (r->rule->sieve != NULL)
+		cdc_sieve_take(r->rule->sieve, &in);
+	else
 		cdc_fold_offer(r->fold, &in);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(r->row_context);

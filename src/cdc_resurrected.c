@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "cdc_attach.h"
 #include "cdc_call.h"
