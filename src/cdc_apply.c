@@ -242,6 +242,26 @@ append_columns(CdcApply *apply, List *missing)
 	describe(apply);
 }
 
+/* Columns of staging that are not applied, and are not added either. */
+void
+cdc_call_report_missing(CdcOnSchema option, const CdcTarget *target, const CdcColumns *cols,
+						List *missing)
+{
+	if (option == CDC_SCHEMA_FAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("target \"%s\" lacks columns of staging \"%s\"", target->name,
+						cols->staging_name),
+				 errdetail("Missing: %s.", join_names(missing)),
+				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
+	if (option == CDC_SCHEMA_WARN)
+		ereport(WARNING,
+				(errmsg("columns of staging \"%s\" are not applied: %s", cols->staging_name,
+						join_names(missing)),
+				 errdetail("Target \"%s\" has no such columns.", target->name),
+				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
+}
+
 static void
 handle_schema_change(CdcApply *apply)
 {
@@ -255,19 +275,8 @@ handle_schema_change(CdcApply *apply)
 		return;
 	if (option == CDC_SCHEMA_APPEND && !apply->rule.dry_run)
 		append_columns(apply, missing);
-	else if (option == CDC_SCHEMA_FAIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("target \"%s\" lacks columns of staging \"%s\"", apply->target.name,
-						apply->cols.staging_name),
-				 errdetail("Missing: %s.", join_names(missing)),
-				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
-	else if (option == CDC_SCHEMA_WARN)
-		ereport(WARNING,
-				(errmsg("columns of staging \"%s\" are not applied: %s", apply->cols.staging_name,
-						join_names(missing)),
-				 errdetail("Target \"%s\" has no such columns.", apply->target.name),
-				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
+	else
+		cdc_call_report_missing(option, &apply->target, &apply->cols, missing);
 }
 
 /*

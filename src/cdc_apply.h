@@ -129,6 +129,7 @@ typedef struct CdcRule
 	bool		dry_run;
 	bool		nowait;
 	bool		explain;		/* a dry run that keeps to every event (cdc_explain.c) */
+	bool		history;		/* of cdc_apply_history(): the target has a row for each version */
 } CdcRule;
 
 struct CdcRegistration;
@@ -169,6 +170,7 @@ typedef struct CdcKey
 	FmgrInfo	equal;
 	Oid			family;			/* operator family of the index column */
 	Oid			equal_proc;
+	Oid			equal_op;
 	Oid			sort_op;		/* that brings keys into the index's order */
 	CdcKeyImage image;			/* when equal is equal bytes: where they are */
 	FmgrInfo	hash;			/* fn_oid invalid: none */
@@ -391,6 +393,8 @@ typedef struct CdcColumns
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
 	AttrNumber	absent_attno;
+	AttrNumber	time_attno;		/* when a change was made, for a history */
+	struct CdcSink *sink;		/* who takes the events, or NULL: a fold does */
 	AttrNumber	bookmark_attno;
 	struct CdcBookmark *bookmark;	/* how far staging has been read, or NULL */
 	bool		all_columns;	/* the query selects staging's rows as they stand */
@@ -424,6 +428,7 @@ extern void cdc_columns_check_tombstone(Relation staging, const char *tombstone,
 extern void cdc_expr_check(const char *text, const char *param);
 extern char *cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type);
 extern char *cdc_expr_localize(Relation staging, const char *text, const char *param);
+extern ExprState *cdc_column_cast(Form_pg_attribute from, Form_pg_attribute to);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
 extern void cdc_columns_renew(CdcColumns *cols);
 
@@ -516,7 +521,8 @@ typedef struct CdcQuery
 				flag_at,
 				unchanged_at,
 				bookmark_at,
-				absent_at;
+				absent_at,
+				time_at;
 	int		   *pos_at,			/* NULL: the position is worked out from the row */
 			   *key_at,
 			   *col_at,
@@ -551,6 +557,14 @@ typedef struct CdcSeen
 	const Datum *keys;			/* of an event */
 	const char *reason;			/* why it is ignored or cannot be used */
 } CdcSeen;
+
+/* Who takes every event, and every truncate, instead of one winner per key. */
+typedef struct CdcSink
+{
+	void		(*event) (struct CdcSink *sink, const CdcQuery *query, CdcIncoming *in);
+	void		(*truncate) (struct CdcSink *sink, const CdcQuery *query, TupleTableSlot *row,
+							 const CdcPos *pos);
+} CdcSink;
 
 /* Who wants to see every row, and wants bad ones named instead of refused. */
 typedef struct CdcWatch
