@@ -57,8 +57,8 @@ OBJS         = src/cdc_module.o \
                src/cdc_event_view_schema.o src/cdc_event_view_source.o \
                src/cdc_decode.o src/cdc_decode_number.o src/cdc_decode_time.o \
                src/cdc_progress.o src/cdc_runs.o src/cdc_group.o src/cdc_all.o src/cdc_status.o \
-               src/cdc_history.o src/cdc_history_record.o src/cdc_history_create.o \
-               src/cdc_history_read.o src/cdc_history_query.o src/cdc_history_write.o \
+               src/cdc_history.o src/cdc_history_record.o src/cdc_history_create.o src/cdc_history_open.o \
+               src/cdc_history_read.o src/cdc_history_query.o src/cdc_history_sql.o src/cdc_history_write.o \
                src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))

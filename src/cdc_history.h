@@ -26,6 +26,7 @@
 
 #include "cdc_attach.h"
 #include "cdc_runs.h"
+#include "cdc_sql.h"
 
 /* columns of a history that are its own */
 #define CDC_HISTORY_FROM	"valid_from"
@@ -152,15 +153,29 @@ enum
 #define CDC_TRUNCATES_NAME	"cdc_history_truncates"
 #define CDC_CHANGES_NAME	"cdc_history_changes"
 
+/* cdc_history_open.c */
+extern bool cdc_history_open(CdcHistory *h, const CdcArgs *args);
+extern void cdc_history_check_keys(CdcHistory *h);
+extern bool cdc_history_open_staging(CdcHistory *h);
+extern void cdc_history_check_position(CdcHistory *h);
+extern void cdc_history_change_schema(CdcHistory *h);
+
 /* cdc_history_read.c */
 extern void cdc_history_read(CdcHistory *h);
 
+/* an operator of cdc_position, with its schema */
+#define POS(op)		psprintf("OPERATOR(%s.%s)", cdc_sql_schema(), op)
+
 /* cdc_history_query.c */
-extern char *cdc_history_ties_query(CdcHistory *h);
 extern char *cdc_history_changes_query(CdcHistory *h);
-extern char *cdc_history_write_query(CdcHistory *h, int what);
+extern char *cdc_history_key_list(CdcHistory *h, const char *prefix);
+extern char *cdc_history_column_list(CdcHistory *h, const char *prefix);
 extern char *cdc_history_keys(CdcHistory *h, const char *left, bool left_named, const char *right,
 							  bool right_named);
+
+/* cdc_history_sql.c */
+extern char *cdc_history_ties_query(CdcHistory *h);
+extern char *cdc_history_write_query(CdcHistory *h, int what);
 
 /* cdc_history_write.c */
 extern void cdc_history_write(CdcHistory *h);

@@ -26,8 +26,7 @@
  *	newv, news		what history and events table are to hold (H2, H3)
  *
  * It runs with a search_path of pg_catalog alone; operators of keys and of
- * positions are named with their schemas.  Statements that write run under the
- * caller's, so all of theirs are.
+ * positions are named with their schemas.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,10 +39,6 @@
 #include "utils/syscache.h"
 
 #include "cdc_history.h"
-#include "cdc_sql.h"
-
-/* an operator of cdc_position, of which the schema is the only argument */
-#define POS(op)		psprintf("OPERATOR(%s.%s)", cdc_sql_schema(), op)
 
 /* what stands at one position, the one that counts first */
 #define PRIO_TRUNCATE	0
@@ -73,15 +68,15 @@ numbered(const char *prefix, char letter, int n, const char *after)
 	return s.data;
 }
 
-static char *
-keys(CdcHistory *h, const char *prefix)
+char *
+cdc_history_key_list(CdcHistory *h, const char *prefix)
 {
 	return numbered(prefix, 'k', h->target.nkeys, "");
 }
 
 /* ", c1, c2 ..", nothing without columns */
-static char *
-columns(CdcHistory *h, const char *prefix)
+char *
+cdc_history_column_list(CdcHistory *h, const char *prefix)
 {
 	return psprintf("%s%s", h->cols.ncols > 0 ? ", " : "", numbered(prefix, 'c', h->cols.ncols, ""));
 }
@@ -217,29 +212,6 @@ carries(CdcHistory *h, int i)
 					quote_literal_cstr(h->cols.cols[i].name));
 }
 
-/* ---------- ties ---------- */
-
-/*
- * Of the events of the batch that no stored event precedes: one with another
- * op or other values at its key and position.
- */
-char *
-cdc_history_ties_query(CdcHistory *h)
-{
-	return psprintf("SELECT %s, pos FROM ("
-					"SELECT e.*, bool_or(rank = 3) OVER p AND bool_or(rank = 2) OVER p AS mixed, "
-					"dense_rank() OVER (PARTITION BY %s, pos ORDER BY rank DESC, img USING OPERATOR(pg_catalog.*>)) AS image, "
-					"dense_rank() OVER (PARTITION BY %s, pos ORDER BY rank DESC) AS level "
-					"FROM (SELECT *, ROW(gaps%s) AS img FROM " CDC_INCOMING_NAME " WHERE own %s pos) e "
-					"WINDOW p AS (PARTITION BY %s, pos)) x "
-					"WHERE (mixed OR (level = 1 AND image > 1 AND rank IN (0, 3))) "
-					"AND NOT EXISTS (SELECT FROM %s h WHERE %s AND h." CDC_HISTORY_FROM " %s x.pos) "
-					"AND NOT EXISTS (SELECT FROM %s s WHERE %s AND s." CDC_EVENTS_POSITION " %s x.pos) LIMIT 1",
-					keys(h, "x."), keys(h, ""), keys(h, ""), columns(h, ""), POS("="), keys(h, ""),
-					history(h), cdc_history_keys(h, "h", true, "x", false), POS("="),
-					events(h), cdc_history_keys(h, "s", true, "x", false), POS("="));
-}
-
 /* ---------- changes ---------- */
 
 static void
@@ -252,7 +224,7 @@ add_batch(CdcHistory *h, StringInfo sql)
 					 "SELECT e.*, row_number() OVER (PARTITION BY %s, pos ORDER BY rank DESC, own DESC NULLS LAST, "
 					 "img USING OPERATOR(pg_catalog.*>), n) AS place "
 					 "FROM (SELECT *, ROW(gaps%s) AS img FROM " CDC_INCOMING_NAME ") e) x WHERE place = 1),\n",
-					 keys(h, ""), columns(h, ""));
+					 cdc_history_key_list(h, ""), cdc_history_column_list(h, ""));
 	appendStringInfo(sql,
 					 "newtrunc AS MATERIALIZED (SELECT DISTINCT ON (pos) pos, at FROM " CDC_TRUNCATES_NAME " t "
 					 "WHERE NOT EXISTS (SELECT FROM %s s WHERE s.%s IS NULL AND s." CDC_EVENTS_OP " = 'truncate' "
@@ -267,8 +239,8 @@ add_batch(CdcHistory *h, StringInfo sql)
 					 "SELECT %s, pos AS lo, pos AS hi FROM inc UNION ALL "
 					 "SELECT %s, t.pos, t.pos FROM newtrunc t JOIN %s h ON h." CDC_HISTORY_FROM " %s t.pos "
 					 "AND (h." CDC_HISTORY_TO " IS NULL OR h." CDC_HISTORY_TO " %s t.pos)) u GROUP BY %s),\n",
-					 keys(h, ""), schema, schema, keys(h, ""), named_keys(h, "h"), history(h),
-					 POS("<="), POS(">"), keys(h, ""));
+					 cdc_history_key_list(h, ""), schema, schema, cdc_history_key_list(h, ""), named_keys(h, "h"), history(h),
+					 POS("<="), POS(">"), cdc_history_key_list(h, ""));
 }
 
 /* The least position above edge of the events that a condition names. */
@@ -360,7 +332,7 @@ add_stored(CdcHistory *h, StringInfo sql)
 					 WITHIN("s." CDC_EVENTS_POSITION));
 	appendStringInfo(sql,
 					 "stored AS MATERIALIZED (SELECT %s, pos, %d AS prio, false AS dead, NULL::text[] AS gaps, from_at AS at, anchor, sentinel%s FROM rows r",
-					 keys(h, ""), PRIO_STORED, columns(h, ""));
+					 cdc_history_key_list(h, ""), PRIO_STORED, cdc_history_column_list(h, ""));
 	if (h->images)
 		appendStringInfo(sql, " WHERE NOT EXISTS (SELECT FROM sides s WHERE %s AND s.pos %s r.pos AND NOT s.dead)",
 						 cdc_history_keys(h, "s", false, "r", false), POS("="));
@@ -368,7 +340,7 @@ add_stored(CdcHistory *h, StringInfo sql)
 					 " UNION ALL SELECT %s, pos, CASE WHEN dead THEN %d ELSE %d END, dead, gaps, at, anchor, sentinel%s FROM sides"
 					 " UNION ALL SELECT %s, t.pos, %d, true, NULL, t.at, false, b.high IS NOT NULL AND t.pos %s b.high%s "
 					 "FROM bounds b JOIN trunc t ON %s),\n",
-					 keys(h, ""), PRIO_DEAD, PRIO_STORED, columns(h, ""), keys(h, "b."), PRIO_TRUNCATE,
+					 cdc_history_key_list(h, ""), PRIO_DEAD, PRIO_STORED, cdc_history_column_list(h, ""), cdc_history_key_list(h, "b."), PRIO_TRUNCATE,
 					 POS("="), no_columns(h), WITHIN("t.pos"));
 #undef WITHIN
 }
@@ -407,9 +379,9 @@ add_met(CdcHistory *h, StringInfo sql)
 					 "i.rank IN (1, 2), i.gaps, i.at, false, false%s, i.n, i.rank, i.counted, i.second, i.needs, m.differs "
 					 "FROM inc i LEFT JOIN same m ON m.n = i.n AND i.counted) u "
 					 "WINDOW p AS (PARTITION BY %s, pos), w AS (PARTITION BY %s, pos ORDER BY prio)),\n",
-					 PRIO_DEAD, keys(h, ""), columns(h, ""), keys(h, "i."), PRIO_OTHER,
+					 PRIO_DEAD, cdc_history_key_list(h, ""), cdc_history_column_list(h, ""), cdc_history_key_list(h, "i."), PRIO_OTHER,
 					 h->rule.on_same_position == CDC_SAME_REWRITE ? "true" : "false", PRIO_REWRITE,
-					 PRIO_UPSERT, columns(h, "i."), keys(h, ""), keys(h, ""));
+					 PRIO_UPSERT, cdc_history_column_list(h, "i."), cdc_history_key_list(h, ""), cdc_history_key_list(h, ""));
 }
 
 /* Values that events do not carry. */
@@ -427,10 +399,10 @@ add_filled(CdcHistory *h, StringInfo sql)
 	appendStringInfo(sql,
 					 "placed AS (SELECT *, %s.cdc_position_from_numbers((row_number() OVER w)::numeric) AS nth, "
 					 "count(*) FILTER (WHERE dead) OVER w AS life FROM met WHERE place = 1 "
-					 "WINDOW w AS (PARTITION BY %s ORDER BY pos)),\n", schema, keys(h, ""));
+					 "WINDOW w AS (PARTITION BY %s ORDER BY pos)),\n", schema, cdc_history_key_list(h, ""));
 	appendStringInfo(sql,
 					 "filled AS (SELECT %s, pos, prio, dead, gaps, at, anchor, sentinel, n, rank, counted, second, best, beside_dead, differs",
-					 keys(h, ""));
+					 cdc_history_key_list(h, ""));
 	for (int i = 0; i < h->cols.ncols; i++)
 		appendStringInfo(sql, ", CASE WHEN dead THEN NULL ELSE %s.latest_by_position(c%d, nth) FILTER (WHERE NOT dead AND %s) OVER l END AS c%d",
 						 schema, i + 1, carries(h, i), i + 1);
@@ -440,7 +412,7 @@ add_filled(CdcHistory *h, StringInfo sql)
 						 quote_literal_cstr(h->cols.cols[i].name), carries(h, i),
 						 quote_literal_cstr(h->cols.cols[i].name));
 	appendStringInfo(sql, " WHEN false THEN '' END AS missing FROM placed WINDOW l AS (PARTITION BY %s, life ORDER BY pos)),\n",
-					 keys(h, ""));
+					 cdc_history_key_list(h, ""));
 }
 
 /* Tracked columns as one row. */
@@ -462,7 +434,7 @@ tracked(CdcHistory *h)
 static void
 add_versions(CdcHistory *h, StringInfo sql)
 {
-	char	   *k = keys(h, "");
+	char	   *k = cdc_history_key_list(h, "");
 
 	if (h->track == NIL)
 		appendStringInfo(sql,
@@ -482,8 +454,8 @@ add_versions(CdcHistory *h, StringInfo sql)
 	appendStringInfo(sql,
 					 "newv AS (SELECT %s, from_pos AS pos, next_pos AS valid_to, %s%s FROM told WHERE NOT dead AND last AND NOT sentinel),\n"
 					 "news AS (SELECT %s, pos, dead, gaps, at%s FROM told WHERE NOT sentinel AND prio <> %d AND (dead OR gaps IS NOT NULL OR size > 1))\n",
-					 k, h->has_times ? "from_at, next_at AS to_at" : times(h, NULL), columns(h, ""), k,
-					 columns(h, ""), PRIO_TRUNCATE);
+					 k, h->has_times ? "from_at, next_at AS to_at" : times(h, NULL), cdc_history_column_list(h, ""), k,
+					 cdc_history_column_list(h, ""), PRIO_TRUNCATE);
 }
 
 /* One row of the changes that only counts, with an example where there is one. */
@@ -492,7 +464,7 @@ add_count(CdcHistory *h, StringInfo sql, const char *what, const char *op, const
 {
 	appendStringInfo(sql,
 					 "UNION ALL SELECT * FROM (SELECT %s, count(*) OVER (), %s, pos, NULL::%s.cdc_position, NULL::timestamptz, NULL::timestamptz, %s, NULL::text[]%s FROM %s LIMIT 1) x\n",
-					 what, keys(h, ""), cdc_sql_schema(), op, columns(h, ""), from);
+					 what, cdc_history_key_list(h, ""), cdc_sql_schema(), op, cdc_history_column_list(h, ""), from);
 }
 
 static void
@@ -511,16 +483,16 @@ add_changes(CdcHistory *h, StringInfo sql)
 					 "WHERE n.pos IS NULL OR o.pos IS NULL OR ROW(n.valid_to, n.from_at, n.to_at%s)::record OPERATOR(pg_catalog.*<>) ROW(o.valid_to, o.from_at, o.to_at%s)::record\n",
 					 CHANGE_INSERT_VERSION, CHANGE_DELETE_VERSION, numbered("n.", 'c', h->cols.ncols, ""),
 					 numbered("o.", 'c', h->cols.ncols, ""), CHANGE_UPDATE_VERSION,
-					 CHANGE_CLOSE_VERSION, k.data, columns(h, "n."), equal, POS("="), columns(h, "n."),
-					 columns(h, "o."));
+					 CHANGE_CLOSE_VERSION, k.data, cdc_history_column_list(h, "n."), equal, POS("="), cdc_history_column_list(h, "n."),
+					 cdc_history_column_list(h, "o."));
 	appendStringInfo(sql,
 					 "UNION ALL SELECT CASE WHEN o.pos IS NULL THEN %d WHEN n.pos IS NULL THEN %d ELSE %d END, NULL, %scoalesce(n.pos, o.pos), NULL, n.at, NULL, "
 					 "CASE WHEN n.dead THEN 'delete' ELSE 'upsert' END, n.gaps%s "
 					 "FROM news n FULL JOIN (SELECT * FROM sides WHERE NOT sentinel) o ON %s AND n.pos %s o.pos "
 					 "WHERE n.pos IS NULL OR o.pos IS NULL OR ROW(n.dead, n.gaps, n.at%s)::record OPERATOR(pg_catalog.*<>) ROW(o.dead, o.gaps, o.at%s)::record\n",
 					 CHANGE_INSERT_EVENT, CHANGE_DELETE_EVENT, CHANGE_UPDATE_EVENT, k.data,
-					 columns(h, "n."), equal, POS("="), h->images ? columns(h, "n.") : "",
-					 h->images ? columns(h, "o.") : "");
+					 cdc_history_column_list(h, "n."), equal, POS("="), h->images ? cdc_history_column_list(h, "n.") : "",
+					 h->images ? cdc_history_column_list(h, "o.") : "");
 	appendStringInfo(sql, "UNION ALL SELECT %d, NULL%s, pos, NULL, at, NULL, 'truncate', NULL%s FROM newtrunc\n",
 					 CHANGE_INSERT_TRUNCATE, nulls(h->target.nkeys), no_columns(h));
 	appendStringInfo(sql,
@@ -557,81 +529,4 @@ cdc_history_changes_query(CdcHistory *h)
 					   PRIO_UPSERT, PRIO_REWRITE, PRIO_STORED));
 	add_count(h, &sql, psprintf("%d", CHANGE_UNAVAILABLE), "missing", "filled WHERE missing IS NOT NULL");
 	return sql.data;
-}
-
-/* ---------- statements that write ---------- */
-
-/* "(keys, own, columns) SELECT them FROM the changes"; into the events table only the columns it has. */
-static char *
-insert_query(CdcHistory *h, int what, const char *table, const char *names, const char *values,
-			 const bool *there)
-{
-	StringInfoData to;
-	StringInfoData from;
-
-	initStringInfo(&to);
-	initStringInfo(&from);
-	for (int i = 0; i < h->target.nkeys; i++)
-	{
-		appendStringInfo(&to, "%s, ", quote_identifier(h->target.keys[i].name));
-		appendStringInfo(&from, "c.k%d, ", i + 1);
-	}
-	appendStringInfoString(&to, names);
-	appendStringInfoString(&from, values);
-	for (int i = 0; i < h->cols.ncols; i++)
-		if (there == NULL || there[i])
-		{
-			appendStringInfo(&to, ", %s", column(h, i));
-			appendStringInfo(&from, ", c.c%d", i + 1);
-		}
-	return psprintf("INSERT INTO %s (%s) SELECT %s FROM " CDC_CHANGES_NAME " c WHERE c.what OPERATOR(pg_catalog.=) %d",
-					table, to.data, from.data, what);
-}
-
-static char *
-set_columns(CdcHistory *h, const bool *there)
-{
-	StringInfoData s;
-
-	initStringInfo(&s);
-	for (int i = 0; i < h->cols.ncols; i++)
-		if (there == NULL || there[i])
-			appendStringInfo(&s, ", %s = c.c%d", column(h, i), i + 1);
-	return s.data;
-}
-
-char *
-cdc_history_write_query(CdcHistory *h, int what)
-{
-	const char *at = h->has_times ? ", " CDC_HISTORY_FROM_AT ", " CDC_HISTORY_TO_AT : "";
-	char	   *version = psprintf("c.what OPERATOR(pg_catalog.=) %d AND %s AND h." CDC_HISTORY_FROM " %s c.pos", what,
-								   cdc_history_keys(h, "h", true, "c", false), POS("="));
-	char	   *event = psprintf("c.what OPERATOR(pg_catalog.=) %d AND %s AND h." CDC_EVENTS_POSITION " %s c.pos", what,
-								 cdc_history_keys(h, "h", true, "c", false), POS("="));
-
-	switch (what)
-	{
-		case CHANGE_DELETE_VERSION:
-			return psprintf("DELETE FROM %s h USING " CDC_CHANGES_NAME " c WHERE %s", history(h), version);
-		case CHANGE_CLOSE_VERSION:
-		case CHANGE_UPDATE_VERSION:
-			return psprintf("UPDATE %s h SET " CDC_HISTORY_TO " = c.valid_to%s%s FROM " CDC_CHANGES_NAME " c WHERE %s",
-							history(h), !h->has_times ? "" :
-							", " CDC_HISTORY_FROM_AT " = c.from_at, " CDC_HISTORY_TO_AT " = c.to_at",
-							what == CHANGE_CLOSE_VERSION ? "" : set_columns(h, NULL), version);
-		case CHANGE_INSERT_VERSION:
-			return insert_query(h, what, history(h), psprintf(CDC_HISTORY_FROM ", " CDC_HISTORY_TO "%s", at),
-								psprintf("c.pos, c.valid_to%s", h->has_times ? ", c.from_at, c.to_at" : ""),
-								NULL);
-		case CHANGE_DELETE_EVENT:
-			return psprintf("DELETE FROM %s h USING " CDC_CHANGES_NAME " c WHERE %s", events(h), event);
-		case CHANGE_UPDATE_EVENT:
-			return psprintf("UPDATE %s h SET " CDC_EVENTS_OP " = c.op, " CDC_EVENTS_GAPS " = c.gaps, " CDC_EVENTS_AT " = c.from_at%s FROM "
-							CDC_CHANGES_NAME " c WHERE %s", events(h), set_columns(h, h->image_in_events),
-							event);
-		default:
-			return insert_query(h, what, events(h),
-								CDC_EVENTS_POSITION ", " CDC_EVENTS_OP ", " CDC_EVENTS_GAPS ", " CDC_EVENTS_AT,
-								"c.pos, c.op, c.gaps, c.from_at", h->image_in_events);
-	}
 }
