@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The law test, in two parts: random histories, delivered in every way, against
-# cdc_apply (law.py), and single batches, applied in every way (ways.py).
+# The law test, in three parts: random histories, delivered in every way, against
+# cdc_apply (law.py), single batches, applied in every way (ways.py), and
+# cdc_apply_history (versions.py).
 # Needs python3 and a running server (PGHOST, PGPORT, PGUSER) that has the
 # extension installed. Options: run.sh --help; one seed or wrong appliers are
-# the first part's alone; ways.py --help tells the second part's.
+# the first part's alone; ways.py --help and versions.py --help tell the others'.
 set -uo pipefail
 cd "$(dirname "$0")"
 
@@ -34,5 +35,6 @@ run_python() { # NAME ARGUMENT...
 }
 run_python law law.py "$@"
 run_python ways ways.py --seconds "$seconds"
+run_python versions versions.py "$@"
 printf 'law: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" = 0 ]
