@@ -52,7 +52,8 @@ find_law_columns(CdcCreate *c, const CdcRegistration *reg)
 {
 	TupleDesc	desc = RelationGetDescr(c->rel);
 	AttrNumber	deleted = get_attnum(RelationGetRelid(c->rel), "deleted");
-	Oid			type = getBaseType(get_atttype(RelationGetRelid(c->rel), deleted));
+	Oid			type = deleted <= 0 ? InvalidOid :
+		getBaseType(get_atttype(RelationGetRelid(c->rel), deleted));
 	CdcRule		rule;
 
 	if (reg->rule.exists)

@@ -93,7 +93,7 @@ class Log:
         return events
 
     def event(self, op, key, pos, whole=False):
-        e = {'op': op, 'key': key, 'old': None, 'pos': pos, 'gaps': None, 'at': pos + self.rng.randint(-3, 3)}
+        e = {'op': op, 'key': key, 'old': None, 'pos': pos, 'gaps': None, 'at': int(pos) + self.rng.randint(-3, 3)}
         for c in COLUMNS:
             e[c] = self.value(c)
         if op in ('d', 'delete', '-D'):
@@ -223,7 +223,8 @@ def model(log, events, wrong=None):
                 continue
             values = {}
             for c in COLUMNS:
-                missing = c in (e['gaps'] or ()) or (log.nulls and e[c] is None)
+                # a key change carries everything, NULLs among it
+                missing = c in (e['gaps'] or ()) or (log.nulls and e[c] is None and e['old'] is None)
                 values[c] = known.get(c) if missing and wrong != 'no_gap' else None if missing else e[c]
             tracked = COLUMNS if wrong == 'every_change' and log.track else log.track
             if live and tracked and wrong != 'no_track' and all(values[c] == known.get(c) for c in tracked):
