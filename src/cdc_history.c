@@ -266,6 +266,7 @@ run(CdcHistory *h, CdcArgs *args)
 	cdc_history_change_schema(h);
 	plan_times(h);
 	plan_track(h);
+	cdc_history_check_fed(h);
 
 	/* STEP 3: the caller's rights, before anything is read */
 	check_rights(h);

@@ -178,6 +178,7 @@ extern char *cdc_history_ties_query(CdcHistory *h);
 extern char *cdc_history_write_query(CdcHistory *h, int what);
 
 /* cdc_history_write.c */
+extern void cdc_history_check_fed(CdcHistory *h);
 extern void cdc_history_write(CdcHistory *h);
 
 #endif							/* CDC_HISTORY_H */

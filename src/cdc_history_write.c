@@ -71,23 +71,18 @@ refuse_lost(CdcHistory *h, const char *column)
 
 /*
  * Values of events stand in the events table where versions do not tell them
- * all: with tracked columns, and where events do not carry all columns.  Then
- * it gets the columns that it lacks.
+ * all.  Are there any yet?  Then staging must feed all columns that they have.
  */
-static void
-plan_images(CdcHistory *h)
+void
+cdc_history_check_fed(CdcHistory *h)
 {
-	Oid			relid = h->record.events;
-	AttrNumber	own = get_attnum(relid, CDC_EVENTS_AT);
-	Relation	events = table_open(relid, AccessShareLock);
+	AttrNumber	own = get_attnum(h->record.events, CDC_EVENTS_AT);
+	Relation	events = table_open(h->record.events, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(events);
-	StringInfoData add;
-	Owner		owner;
 
-	h->images = h->track != NIL || h->gaps;
 	for (int i = own; i < desc->natts; i++)
 	{
-		char	   *name = pstrdup(NameStr(TupleDescAttr(desc, i)->attname));
+		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
 		bool		fed = false;
 
 		if (TupleDescAttr(desc, i)->attisdropped)
@@ -99,6 +94,20 @@ plan_images(CdcHistory *h)
 		h->images = true;
 	}
 	table_close(events, AccessShareLock);
+}
+
+/*
+ * With tracked columns, and where events do not carry all columns, values are
+ * needed: the events table gets the columns that it lacks.
+ */
+static void
+plan_images(CdcHistory *h)
+{
+	Oid			relid = h->record.events;
+	StringInfoData add;
+	Owner		owner;
+
+	h->images |= h->track != NIL || h->gaps;
 	initStringInfo(&add);
 	h->image_in_events = palloc0(sizeof(bool) * (h->cols.ncols + 1));
 	for (int c = 0; c < h->cols.ncols; c++)

@@ -8,16 +8,16 @@ SET client_min_messages = warning;
 \pset format unaligned
 \pset tuples_only on
 
--- SQLSTATE, message, detail and hint of a command
+-- SQLSTATE, message, detail, hint and context of a command
 CREATE FUNCTION refused(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	message text; detail text; hint text;
+	message text; detail text; hint text; context text;
 BEGIN
 	EXECUTE command;
 	RETURN 'NOT REFUSED: ' || command;
 EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN regexp_replace(concat_ws(E'\n    ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, '')), 'OID \d+', 'OID n');
+	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT, context = PG_EXCEPTION_CONTEXT;
+	RETURN regexp_replace(concat_ws(E'\n    ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''), substring(context from '(?n)^cdc_apply from .*$')), 'OID \d+', 'OID n');
 END $$;
 
 -- making one
@@ -64,6 +64,7 @@ SELECT refused('SELECT cdc_apply_history(''thing_history'', ''ev'', time_column 
 SELECT cdc_create_history('thing', 'timed', track_columns => '{name}', time_column => 'made_at');
 SELECT refused('SELECT cdc_apply_history(''timed'', ''ev'', time_column => ''no'')');
 SELECT refused('SELECT cdc_apply_history(''timed'', ''ev'', track_columns => ''{note}'')');
+INSERT INTO none VALUES ('c', 1, 'x');
 SELECT refused('SELECT cdc_apply_history(''timed'', ''none'', position_columns => ''{id}'', time_column => ''op'')');
 SELECT refused('SELECT cdc_apply_history(''thing_history'', ''ev'', except_columns => ''{made_at}'', track_columns => ''{no}'')');
 INSERT INTO ev VALUES ('c', 1, 'a', 'n', '0/10', now());
@@ -84,7 +85,7 @@ TRUNCATE ev; INSERT INTO ev VALUES ('c', 2, 'a', 'n', '0/30'), ('d', 2, NULL, NU
 SELECT refused(:'all' || ')');
 TRUNCATE ev; INSERT INTO ev VALUES ('u', 2, 'other', 'n', '0/20');
 SELECT refused(:'all' || ', on_same_position => ''error'')');
-SELECT duplicate FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}');
+SELECT duplicate FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}', on_same_position => 'keep');
 TRUNCATE ev; INSERT INTO ev VALUES ('u', 3, 'a', '__debezium_unavailable_value', '0/30');
 SELECT refused(:'all' || ')');
 TRUNCATE ev; INSERT INTO ev VALUES ('u', 3, 'a', 'n', '30');
@@ -106,7 +107,6 @@ SELECT refused('SELECT cdc_apply_history(''thing_history'', ''move'')');
 SELECT inserted FROM cdc_apply_history('thing_history', 'move', on_unavailable => 'null');
 SELECT name, note FROM thing_history WHERE id = 5;
 -- a value that does not fit is named
-CREATE TABLE wide (op text, id text, name text, note text, source_position cdc_position);
 ALTER TABLE later ADD COLUMN n int;
 CREATE TABLE numbers (op text, id int, name text, note text, n text, source_position cdc_position);
 INSERT INTO numbers VALUES ('u', 7, 'a', 'b', 'many', '0/50');
@@ -116,11 +116,11 @@ ALTER TABLE numbers ADD COLUMN extra text;
 UPDATE numbers SET n = '7', extra = 'e';
 SET client_min_messages = warning;
 SELECT refused('SELECT cdc_apply_history(''later'', ''numbers'', on_schema_change => ''fail'')');
-SELECT inserted FROM cdc_apply_history('later', 'numbers', dry_run => true);
+SELECT inserted FROM cdc_apply_history('later', 'numbers', dry_run => true, on_schema_change => 'ignore');
+SELECT count(*) FROM later WHERE id = 7;
 SELECT inserted FROM cdc_apply_history('later', 'numbers', on_schema_change => 'append_new_columns');
 SELECT id, n, extra, valid_from FROM later ORDER BY id;
 SELECT refused('SELECT cdc_apply_history(''later'', ''ev'', except_columns => ''{made_at}'')');
-UPDATE ev SET source_position = '0/60';
 
 -- a trigger that holds rows back would leave versions that do not fit
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -185,6 +185,21 @@ SELECT to_regclass('timed_events'), count(*) FROM cdc_histories WHERE history::t
 SELECT relation FROM cdc_exposed('history_refused') WHERE relation::text LIKE '%history%';
 SELECT target FROM cdc_attach_schema('history_refused', 'history_refused', '%s_log', dry_run => true) WHERE target::text LIKE '%history%';
 SELECT refused('SELECT * FROM cdc_history_at(1, ''0/1''::cdc_position)');
+-- what a call warns of
+SELECT duplicate FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}');
+UPDATE ev SET name = 'other';
+SELECT duplicate FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}');
+UPDATE ev SET op = 'd';
+SELECT duplicate FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}');
+UPDATE ev SET source_position = '0/80';
+SELECT deleted FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}');
+UPDATE ev SET op = 'u';
+SELECT inserted FROM cdc_apply_history('thing_history', 'ev', except_columns => '{made_at}');
+-- temporary ones
+CREATE TEMP TABLE brief (id int PRIMARY KEY, name text);
+SELECT regexp_replace(cdc_create_history('brief', track_columns => '{name}')::text, '^pg_temp_\d+', 'pg_temp');
+SELECT inserted FROM cdc_apply_history('brief_history', 'ev', except_columns => '{made_at}', on_schema_change => 'ignore');
+SELECT * FROM brief_history;
 -- without columns to apply there is still the key
 CREATE TABLE keys_only (id int PRIMARY KEY);
 SELECT cdc_create_history('keys_only');
