@@ -309,6 +309,7 @@ add_bounds(CdcHistory *h, StringInfo sql)
 static void
 add_stored(CdcHistory *h, StringInfo sql)
 {
+	/* OFFSET 0: key by key through the index, however many keys the planner expects */
 	char	   *within = psprintf("%%s %s b.low AND %%s %s b.upper", POS(">="), POS("<="));
 
 #define WITHIN(what) psprintf(within, what, what)
@@ -316,7 +317,7 @@ add_stored(CdcHistory *h, StringInfo sql)
 					 "rows AS MATERIALIZED (SELECT %s, h." CDC_HISTORY_FROM " AS pos, h." CDC_HISTORY_TO " AS valid_to, %s%s, "
 					 "b.below IS NOT NULL AND h." CDC_HISTORY_FROM " %s b.low AS anchor, "
 					 "b.high IS NOT NULL AND h." CDC_HISTORY_FROM " %s b.high AS sentinel "
-					 "FROM bounds b JOIN %s h ON %s AND %s),\n",
+					 "FROM bounds b CROSS JOIN LATERAL (SELECT * FROM %s h WHERE %s AND %s OFFSET 0) h),\n",
 					 named_keys(h, "h"),
 					 times(h, "h." CDC_HISTORY_FROM_AT " AS from_at, h." CDC_HISTORY_TO_AT " AS to_at"),
 					 named_columns(h, "h", NULL), POS("="), POS("="), history(h),
@@ -326,7 +327,7 @@ add_stored(CdcHistory *h, StringInfo sql)
 					 "s." CDC_EVENTS_GAPS " AS gaps, s." CDC_EVENTS_AT " AS at%s, "
 					 "b.below IS NOT NULL AND s." CDC_EVENTS_POSITION " %s b.low AS anchor, "
 					 "b.high IS NOT NULL AND s." CDC_EVENTS_POSITION " %s b.high AS sentinel "
-					 "FROM bounds b JOIN %s s ON %s AND %s),\n",
+					 "FROM bounds b CROSS JOIN LATERAL (SELECT * FROM %s s WHERE %s AND %s OFFSET 0) s),\n",
 					 named_keys(h, "s"), named_columns(h, "s", h->image_in_events), POS("="), POS("="),
 					 events(h), cdc_history_keys(h, "s", true, "b", false),
 					 WITHIN("s." CDC_EVENTS_POSITION));
