@@ -46,6 +46,9 @@ become_owner(CdcHistory *h, Owner *owner)
 						   SECURITY_RESTRICTED_OPERATION);
 	owner->level = NewGUCNestLevel();
 	cdc_restrict_search_path();
+	/* the planner's guesses of what CTEs yield are high: code would be made in vain */
+	(void) set_config_option("jit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+							 false);
 }
 
 static void

@@ -49,15 +49,15 @@ CREATE TABLE log (LIKE event);
 INSERT INTO log
 	SELECT CASE WHEN x < 0.25 THEN 'd' WHEN x < 0.6 THEN 'u' ELSE 'c' END, 1 + (hashint4(i) & 7), 'n' || (hashint4(i + 7000) & 3), 'o' || (hashint4(i + 9000) & 1), NULL,
 		cdc_position('0/0'::pg_lsn + (i * 16), i % 3), timestamptz '2026-01-01' + i * interval '1 hour', NULL
-	FROM (SELECT i, (hashint4(i + 5000) & 1023) / 1024.0 AS x FROM generate_series(1, 400) i) g;
-SELECT count(*), count(DISTINCT source_position), count(*) FILTER (WHERE op = 'd') > 50 AS deletes FROM log;
+	FROM (SELECT i, (hashint4(i + 5000) & 1023) / 1024.0 AS x FROM generate_series(1, 160) i) g;
+SELECT count(*), count(DISTINCT source_position), count(*) FILTER (WHERE op = 'd') > 20 AS deletes FROM log;
 TRUNCATE thing_history, thing_history_events;
 SELECT converges('in two batches', 'thing_history', 'log', 1, 2, args => :'args');
 TRUNCATE thing_history, thing_history_events;
 SELECT converges('in nine', 'thing_history', 'log', 2, 9, args => :'args');
 TRUNCATE thing_history, thing_history_events;
-SELECT converges('in forty', 'thing_history', 'log', 3, 40, args => :'args');
-SELECT count(*) > 100 AS many, count(*) FILTER (WHERE valid_to IS NULL) > 0 AS current FROM thing_history;
+SELECT converges('in twenty', 'thing_history', 'log', 3, 20, args => :'args');
+SELECT count(*) > 50 AS many, count(*) FILTER (WHERE valid_to IS NULL) > 0 AS current FROM thing_history;
 -- the events table holds deletes, and nothing of versions
 SELECT DISTINCT __op, __unchanged FROM thing_history_events;
 
@@ -67,7 +67,7 @@ SELECT converges('tracked, in two batches', 'tracked', 'log', 1, 2, '{name}', :'
 TRUNCATE tracked, tracked_events;
 SELECT converges('tracked, in nine', 'tracked', 'log', 2, 9, '{name}', :'args');
 TRUNCATE tracked, tracked_events;
-SELECT converges('tracked, in sixty', 'tracked', 'log', 3, 60, '{name}', :'args');
+SELECT converges('tracked, in twenty', 'tracked', 'log', 3, 20, '{name}', :'args');
 SELECT (SELECT count(*) FROM tracked) < (SELECT count(*) FROM thing_history) AS fewer;
 -- all tracked: only what changes nothing at all makes none
 SELECT cdc_create_history('thing', 'all_tracked', track_columns => '{name,note}');
@@ -78,17 +78,17 @@ SELECT cdc_create_history('thing', 'timed', time_column => 'made_at');
 \set timed 'unchanged_column => ''missing'', old_key_columns => ''{was}'''
 SELECT converges('times', 'timed', 'log', 5, 12, args => :'timed', times => true);
 SELECT cdc_create_history('thing', 'timed_tracked', track_columns => '{name}', time_column => 'made_at');
-SELECT converges('times of tracked columns', 'timed_tracked', 'log', 6, 30, '{name}', :'timed', true);
+SELECT converges('times of tracked columns', 'timed_tracked', 'log', 6, 15, '{name}', :'timed', true);
 
 -- key changes, values not carried, truncates
-INSERT INTO log SELECT 'u', 1 + (i & 7), 'moved' || i, 'm', 1 + ((i + 3) & 7), cdc_position('0/0'::pg_lsn + i * 160 + 7), timestamptz '2026-02-01' + i * interval '1 day', NULL FROM generate_series(1, 20) i;
+INSERT INTO log SELECT 'u', 1 + (i & 7), 'moved' || i, 'm', 1 + ((i + 3) & 7), cdc_position('0/0'::pg_lsn + i * 128 + 7), timestamptz '2026-02-01' + i * interval '1 day', NULL FROM generate_series(1, 20) i;
 UPDATE log SET missing = CASE hashtext(source_position::text) & 3 WHEN 0 THEN '{name}' WHEN 1 THEN '{note}' WHEN 2 THEN '{name,note}' END::text[]
 	WHERE op = 'u' AND was IS NULL AND hashtext(source_position::text || 'x') & 1 = 0;
-INSERT INTO log SELECT 't', NULL, NULL, NULL, NULL, cdc_position('0/0'::pg_lsn + i * 1600 + 9), timestamptz '2026-03-01' + i * interval '1 day', NULL FROM generate_series(1, 3) i;
+INSERT INTO log SELECT 't', NULL, NULL, NULL, NULL, cdc_position('0/0'::pg_lsn + i * 700 + 9), timestamptz '2026-03-01' + i * interval '1 day', NULL FROM generate_series(1, 3) i;
 \set all 'unchanged_column => ''missing'', old_key_columns => ''{was}'', on_unavailable => ''null'''
 TRUNCATE timed, timed_events, timed_tracked, timed_tracked_events;
-SELECT converges('everything', 'timed', 'log', 7, 25, args => :'all', times => true);
-SELECT converges('everything, tracked', 'timed_tracked', 'log', 8, 25, '{name}', :'all', true);
+SELECT converges('everything', 'timed', 'log', 7, 15, args => :'all', times => true);
+SELECT converges('everything, tracked', 'timed_tracked', 'log', 8, 15, '{name}', :'all', true);
 TRUNCATE timed, timed_events, timed_tracked, timed_tracked_events;
 SELECT converges('everything, in one', 'timed', 'log', 9, 1, args => :'all', times => true);
 SELECT converges('everything, tracked, in three', 'timed_tracked', 'log', 10, 3, '{name}', :'all', true);

@@ -17,7 +17,7 @@ BEGIN
 	RETURN 'NOT REFUSED: ' || command;
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT, context = PG_EXCEPTION_CONTEXT;
-	RETURN regexp_replace(concat_ws(E'\n    ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''), substring(context from '(?n)^cdc_apply from .*$')), 'OID \d+', 'OID n');
+	RETURN regexp_replace(concat_ws(E'\n    ', sqlstate || ': ' || message, nullif(detail, ''), nullif(hint, ''), substring(context from '(?n)^cdc_apply from .*$')), 'OID \d+', 'OID n');
 END $$;
 
 -- making one
@@ -177,9 +177,19 @@ ALTER TABLE later DISABLE ROW LEVEL SECURITY;
 -- without its events table a history is not written
 DROP TABLE later_events;
 SELECT refused('SELECT cdc_apply_history(''later'', ''numbers'')');
--- which goes with it
+-- nor without a column of its own
+ALTER TABLE thing_history1 ALTER COLUMN valid_to TYPE text;
+SELECT refused('SELECT cdc_apply_history(''thing_history1'', ''ev'')');
+-- the events table goes with it
 SELECT to_regclass('timed_events') IS NOT NULL;
+SELECT cdc_create_history('thing', 'left_over');
+GRANT CREATE ON SCHEMA history_refused TO regress_history_applier;
+ALTER TABLE left_over OWNER TO regress_history_applier;
+ALTER TABLE left_over_events OWNER TO regress_history_owner;
 DROP TABLE timed;
+SET ROLE regress_history_applier;
+DROP TABLE left_over;
+RESET ROLE;
 SELECT to_regclass('timed_events'), count(*) FROM cdc_histories WHERE history::text = 'timed';
 -- neither is exposed, nor attached with a schema
 SELECT relation FROM cdc_exposed('history_refused') WHERE relation::text LIKE '%history%';
