@@ -90,18 +90,19 @@ named_columns(CdcHistory *h, const char *alias, const bool *there)
 	initStringInfo(&s);
 	for (int i = 0; i < h->cols.ncols; i++)
 	{
-		if (there == NULL || there[i])
-			appendStringInfo(&s, ", %s.%s AS c%d", alias, column(h, i), i + 1);
-		else
-		{
-			Form_pg_attribute att = TupleDescAttr(RelationGetDescr(h->rel),
-												  h->cols.cols[i].attno - 1);
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(h->rel), h->cols.cols[i].attno - 1);
+		int32		typmod = att->atttypmod;
+		Oid			base = getBaseTypeAndTypmod(att->atttypid, &typmod);
+		char	   *type = format_type_extended(base, typmod, FORMAT_TYPE_TYPEMOD_GIVEN |
+												FORMAT_TYPE_FORCE_QUALIFY);
 
-			appendStringInfo(&s, ", NULL::%s AS c%d",
-							 format_type_extended(att->atttypid, att->atttypmod,
-												  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY),
-							 i + 1);
-		}
+		/* rows are compared by their types, too: those of all branches are the base types */
+		if (there != NULL && !there[i])
+			appendStringInfo(&s, ", NULL::%s AS c%d", type, i + 1);
+		else if (base != att->atttypid)
+			appendStringInfo(&s, ", %s.%s::%s AS c%d", alias, column(h, i), type, i + 1);
+		else
+			appendStringInfo(&s, ", %s.%s AS c%d", alias, column(h, i), i + 1);
 	}
 	return s.data;
 }

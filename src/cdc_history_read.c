@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -33,9 +34,11 @@ struct CdcHistoryReader
 
 /* ---------- shapes ---------- */
 
+/* A domain's values go by its base type until they are written, as in the queries. */
 static void
 add_attribute(TupleDesc desc, int *n, const char *name, Oid type, int32 typmod, Oid collation)
 {
+	type = getBaseTypeAndTypmod(type, &typmod);
 	TupleDescInitEntry(desc, ++*n, name, type, typmod, type == TEXTARRAYOID ? 1 : 0);
 	if (OidIsValid(collation))
 		TupleDescInitEntryCollation(desc, *n, collation);
