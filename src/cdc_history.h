@@ -153,6 +153,9 @@ enum
 #define CDC_TRUNCATES_NAME	"cdc_history_truncates"
 #define CDC_CHANGES_NAME	"cdc_history_changes"
 
+/* cdc_history_create.c */
+extern void cdc_history_refuse_name(const char *column, const char *table);
+
 /* cdc_history_open.c */
 extern bool cdc_history_open(CdcHistory *h, const CdcArgs *args);
 extern void cdc_history_check_keys(CdcHistory *h);

@@ -99,6 +99,16 @@ is_key(CdcCreate *c, const char *name)
 	return false;
 }
 
+/* A column that the tables of a history need for themselves. */
+void
+cdc_history_refuse_name(const char *column, const char *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_COLUMN),
+			 errmsg("column \"%s\" of \"%s\" has a name that a history needs", column, table),
+			 errhint("Rename the column, or make a history of a table like it with another name for the column.")));
+}
+
 static void
 check_names(CdcCreate *c)
 {
@@ -110,11 +120,7 @@ check_names(CdcCreate *c)
 
 	for (int i = 0; i < lengthof(taken); i++)
 		if (get_attnum(RelationGetRelid(c->rel), taken[i]) > 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_COLUMN),
-					 errmsg("column \"%s\" of \"%s\" has a name that a history needs", taken[i],
-							c->target.name),
-					 errhint("Rename the column, or make a history of a table like it with another name for the column.")));
+			cdc_history_refuse_name(taken[i], c->target.name);
 	foreach(lc, c->track)
 		if (get_attnum(RelationGetRelid(c->rel), lfirst(lc)) <= 0 || is_key(c, lfirst(lc)) ||
 			cdc_has_name(c->law, lfirst(lc)))

@@ -83,7 +83,7 @@ cdc_history_column_list(CdcHistory *h, const char *prefix)
 
 /* The columns' names, each with what it is called in the queries. */
 static char *
-named_columns(CdcHistory *h, const char *alias, const bool *there)
+named_columns(CdcHistory *h, const char *alias, Oid relid, const bool *there)
 {
 	StringInfoData s;
 
@@ -99,7 +99,7 @@ named_columns(CdcHistory *h, const char *alias, const bool *there)
 		/* rows are compared by their types, too: those of all branches are the base types */
 		if (there != NULL && !there[i])
 			appendStringInfo(&s, ", NULL::%s AS c%d", type, i + 1);
-		else if (base != att->atttypid)
+		else if (get_atttype(relid, get_attnum(relid, h->cols.cols[i].name)) != base)
 			appendStringInfo(&s, ", %s.%s::%s AS c%d", alias, column(h, i), type, i + 1);
 		else
 			appendStringInfo(&s, ", %s.%s AS c%d", alias, column(h, i), i + 1);
@@ -113,7 +113,7 @@ no_columns(CdcHistory *h)
 {
 	bool	   *none = palloc0(sizeof(bool) * (h->cols.ncols + 1));
 
-	return named_columns(h, "", none);
+	return named_columns(h, "", InvalidOid, none);
 }
 
 /* ", NULL" n times */
@@ -321,7 +321,7 @@ add_stored(CdcHistory *h, StringInfo sql)
 					 "FROM bounds b CROSS JOIN LATERAL (SELECT * FROM %s h WHERE %s AND %s OFFSET 0) h),\n",
 					 named_keys(h, "h"),
 					 times(h, "h." CDC_HISTORY_FROM_AT " AS from_at, h." CDC_HISTORY_TO_AT " AS to_at"),
-					 named_columns(h, "h", NULL), POS("="), POS("="), history(h),
+					 named_columns(h, "h", h->target.relid, NULL), POS("="), POS("="), history(h),
 					 cdc_history_keys(h, "h", true, "b", false), WITHIN("h." CDC_HISTORY_FROM));
 	appendStringInfo(sql,
 					 "sides AS MATERIALIZED (SELECT %s, s." CDC_EVENTS_POSITION " AS pos, s." CDC_EVENTS_OP " = 'delete' AS dead, "
@@ -329,7 +329,7 @@ add_stored(CdcHistory *h, StringInfo sql)
 					 "b.below IS NOT NULL AND s." CDC_EVENTS_POSITION " %s b.low AS anchor, "
 					 "b.high IS NOT NULL AND s." CDC_EVENTS_POSITION " %s b.high AS sentinel "
 					 "FROM bounds b CROSS JOIN LATERAL (SELECT * FROM %s s WHERE %s AND %s OFFSET 0) s),\n",
-					 named_keys(h, "s"), named_columns(h, "s", h->image_in_events), POS("="), POS("="),
+					 named_keys(h, "s"), named_columns(h, "s", h->record.events, h->image_in_events), POS("="), POS("="),
 					 events(h), cdc_history_keys(h, "s", true, "b", false),
 					 WITHIN("s." CDC_EVENTS_POSITION));
 	appendStringInfo(sql,

@@ -83,6 +83,13 @@ cdc_history_check_fed(CdcHistory *h)
 	Relation	events = table_open(h->record.events, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(events);
 
+	for (int c = 0; c < h->cols.ncols; c++)
+	{
+		AttrNumber	attno = get_attnum(h->record.events, h->cols.cols[c].name);
+
+		if (attno > 0 && attno <= own)
+			cdc_history_refuse_name(h->cols.cols[c].name, h->target.name);
+	}
 	for (int i = own; i < desc->natts; i++)
 	{
 		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
@@ -99,39 +106,70 @@ cdc_history_check_fed(CdcHistory *h)
 	table_close(events, AccessShareLock);
 }
 
+/* "x type" of a column of the history, as ALTER TABLE says it after "ADD COLUMN" or "ALTER COLUMN .. TYPE". */
+static char *
+type_of_column(CdcHistory *h, AttrNumber attno)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(h->rel), attno - 1);
+	char	   *type = format_type_extended(att->atttypid, att->atttypmod,
+											FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+
+	return OidIsValid(att->attcollation) ?
+		psprintf("%s COLLATE %s", type, cdc_collation_name(att->attcollation)) : type;
+}
+
+/* A column of the events table follows the type of the history's. */
+static void
+plan_column(CdcHistory *h, StringInfo sql, AttrNumber attno, bool *there)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(h->rel), attno - 1);
+	const char *comma = sql->len > 0 ? ", " : "";
+	const char *name = quote_identifier(NameStr(att->attname));
+	AttrNumber	in_events = get_attnum(h->record.events, NameStr(att->attname));
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+
+	*there = in_events > 0;
+	if (!*there)
+	{
+		appendStringInfo(sql, "%sADD COLUMN %s %s", comma, name, type_of_column(h, attno));
+		return;
+	}
+	get_atttypetypmodcoll(h->record.events, in_events, &type, &typmod, &collation);
+	if (type != att->atttypid || typmod != att->atttypmod || collation != att->attcollation)
+		appendStringInfo(sql, "%sALTER COLUMN %s TYPE %s USING %s::%s", comma, name,
+						 type_of_column(h, attno), name,
+						 format_type_extended(att->atttypid, att->atttypmod,
+											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+}
+
 /*
  * With tracked columns, and where events do not carry all columns, values are
- * needed: the events table gets the columns that it lacks.
+ * needed: the events table gets the columns that it lacks.  A dry run does
+ * without.
  */
 static void
 plan_images(CdcHistory *h)
 {
-	Oid			relid = h->record.events;
-	StringInfoData add;
+	StringInfoData sql;
 	Owner		owner;
+	bool		there;
 
 	h->images |= h->track != NIL || h->gaps;
-	initStringInfo(&add);
+	initStringInfo(&sql);
 	h->image_in_events = palloc0(sizeof(bool) * (h->cols.ncols + 1));
-	for (int c = 0; c < h->cols.ncols; c++)
+	for (int i = 0; i < h->target.nkeys; i++)
+		plan_column(h, &sql, h->target.keys[i].attno, &there);
+	for (int c = 0; c < h->cols.ncols && h->images; c++)
 	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(h->rel), h->cols.cols[c].attno - 1);
-
-		h->image_in_events[c] = get_attnum(relid, h->cols.cols[c].name) > 0;
-		if (!h->images || h->image_in_events[c] || h->rule.dry_run)
-			continue;
-		appendStringInfo(&add, "%sADD COLUMN %s %s", add.len > 0 ? ", " : "",
-						 quote_identifier(h->cols.cols[c].name),
-						 format_type_extended(att->atttypid, att->atttypmod,
-											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
-		if (OidIsValid(att->attcollation))
-			appendStringInfo(&add, " COLLATE %s", cdc_collation_name(att->attcollation));
-		h->image_in_events[c] = true;
+		plan_column(h, &sql, h->cols.cols[c].attno, &there);
+		h->image_in_events[c] = there || !h->rule.dry_run;
 	}
-	if (add.len == 0)
+	if (sql.len == 0 || h->rule.dry_run)
 		return;
 	become_owner(h, &owner);
-	cdc_ddl("ALTER TABLE %s %s", cdc_quoted_relation(relid), add.data);
+	cdc_ddl("ALTER TABLE %s %s", cdc_quoted_relation(h->record.events), sql.data);
 	become_caller(&owner);
 }
 

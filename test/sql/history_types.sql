@@ -73,6 +73,18 @@ UPDATE "H ist" SET mine = 'kept';
 UPDATE "Log" SET "Pos" = '10:2:5' WHERE "Pos" = '10:3';
 SELECT inserted, duplicate FROM cdc_apply_history('"H ist"', '"Log"', op_column => 'Op');
 SELECT serial > 0, mine, valid_from, valid_to FROM "H ist" WHERE "select" = 'a' ORDER BY valid_from;
+-- columns that get another type; the events table's follow
+ALTER TABLE "Order_history" ALTER COLUMN g TYPE bigint, ALTER COLUMN v TYPE varchar(10), ALTER COLUMN "Key" TYPE numeric(10, 3);
+UPDATE "Log" SET g = NULL, v = '123456789' WHERE "Pos" = '10:2:5';
+SELECT inserted, duplicate FROM cdc_apply_history('"Order_history"', '"Log"', op_column => 'Op', except_columns => '{At}', dry_run => true);
+SELECT inserted, duplicate FROM cdc_apply_history('"Order_history"', '"Log"', op_column => 'Op', except_columns => '{At}');
+SELECT "Key", g, v, valid_from, valid_to FROM "Order_history" ORDER BY valid_from;
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = '"Order_history_events"'::regclass AND attname IN ('g', 'v', 'Key') ORDER BY 1;
+-- a name that the events table needs
+ALTER TABLE "Order_history" ADD COLUMN __op text;
+CREATE VIEW taken AS SELECT *, 'x' AS __op FROM "Log";
+SELECT inserted FROM cdc_apply_history('"Order_history"', 'taken', op_column => 'Op', except_columns => '{At}');
+UPDATE "Log" SET v = NULL WHERE v = '123456789';
 -- statement triggers fire where there is something to write
 CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
