@@ -316,6 +316,7 @@ extern void cdc_probe_rewind(CdcProbe *probe);
 extern void cdc_probe_renew(CdcProbe *probe);
 extern void cdc_probe_end(CdcProbe *probe);
 extern bool cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *slot);
+extern void cdc_probe_make_room(CdcProbe *probe, TupleTableSlot *slot);
 extern IndexScanDesc cdc_probe_scout_begin(CdcProbe *probe);
 extern BlockNumber cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys);
 extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys,

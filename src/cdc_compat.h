@@ -95,6 +95,7 @@
 /* ---------- executor ---------- */
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
@@ -102,7 +103,9 @@
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
+#include "storage/bufmgr.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 /* 18 distinguishes deferrable primary keys by an argument. */
 #if PG_VERSION_NUM >= 180000
@@ -120,6 +123,31 @@ cdc_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
 #else
 	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* Can nobody see a row any more that xid made dead? */
+static inline bool
+cdc_xid_is_removable(Relation rel, TransactionId xid)
+{
+#if PG_VERSION_NUM >= 190000
+	return GlobalVisTestIsRemovableXid(GlobalVisTestFor(rel), xid, true);
+#else
+	return GlobalVisTestIsRemovableXid(GlobalVisTestFor(rel), xid);
+#endif
+}
+
+static inline void
+cdc_heap_page_prune(Relation rel, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 190000
+	Buffer		vmbuffer = InvalidBuffer;
+
+	heap_page_prune_opt(rel, buffer, &vmbuffer, false);
+	if (BufferIsValid(vmbuffer))
+		ReleaseBuffer(vmbuffer);
+#else
+	heap_page_prune_opt(rel, buffer);
 #endif
 }
 

@@ -44,6 +44,10 @@ typedef struct FoldEntry
 static inline bool probe_matches(CdcFold *fold, FoldKey key);
 static uint32 probe_hash(CdcFold *fold);
 
+struct fold_hash;
+static void *fold_allocate(struct fold_hash *table, Size size);
+static void fold_free(struct fold_hash *table, void *pointer);
+
 #define SH_PREFIX fold
 #define SH_ELEMENT_TYPE FoldEntry
 #define SH_KEY_TYPE FoldKey
@@ -52,10 +56,24 @@ static uint32 probe_hash(CdcFold *fold);
 #define SH_EQUAL(tb, a, b) probe_matches((CdcFold *) (tb)->private_data, a)
 #define SH_SCOPE static inline
 #define SH_STORE_HASH
+#define SH_USE_NONDEFAULT_ALLOCATOR
 #define SH_GET_HASH(tb, a) (a)->hash
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
+
+/* The memory of the table's entries, zeroed. */
+static void *
+fold_allocate(struct fold_hash *table, Size size)
+{
+	return memset(cdc_fold_alloc((CdcFold *) table->private_data, size), 0, size);
+}
+
+static void
+fold_free(struct fold_hash *table, void *pointer)
+{
+	pfree(pointer);
+}
 
 int			cdc_debug_fold_events = 0;
 

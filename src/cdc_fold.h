@@ -58,6 +58,7 @@ struct CdcFold
 extern int	cdc_debug_fold_events;
 
 /* cdc_event.c */
+extern void *cdc_fold_alloc(CdcFold *fold, Size size);
 extern CdcEvent *cdc_event_make(CdcFold *fold, const CdcIncoming *in, CdcEvent *place);
 extern void cdc_event_free(CdcFold *fold, CdcEvent *ev);
 extern void cdc_event_free_all(CdcFold *fold);

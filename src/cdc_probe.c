@@ -15,11 +15,18 @@
  * P3: it keeps a pin on the leaf page it stands on, as an index-only scan
  * does: VACUUM of the index waits there until the walk has moved on.
  *
+ * P4: a page of the table is not pruned because it is looked at, but when a row
+ * of it is about to be replaced (cdc_probe_make_room).  Pruning writes WAL, a
+ * whole page of it after a checkpoint, and a replay replaces nothing.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/nbtree.h"
+#include "access/relscan.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -42,6 +49,8 @@ struct CdcProbe
 	CdcTarget  *target;
 	Relation	heap;
 	Relation	index;
+	bool		is_heap;		/* the table's pages are those of the heap */
+	Buffer		buffer;			/* then: the one looked at last, pinned, or none */
 	IndexScanDesc scan;			/* by equality */
 	ScanKey		keys;
 	const int  *key_of;			/* index column -> key of the target; NULL: the same */
@@ -139,6 +148,8 @@ cdc_probe_begin(CdcTarget *target, Relation heap, Relation index, const int *key
 	probe->index = index;
 	probe->keys = palloc0(sizeof(ScanKeyData) * target->nkeys);
 	probe->key_of = key_of;
+	probe->is_heap = heap->rd_tableam == GetHeapamTableAmRoutine();
+	probe->buffer = InvalidBuffer;
 	for (int c = 0; c < target->nkeys; c++)
 	{
 		CdcKey	   *key = &target->keys[key_of != NULL ? key_of[c] : c];
@@ -169,10 +180,19 @@ end_walk(CdcProbe *probe)
 	cdc_probe_rewind(probe);
 }
 
+static void
+drop_buffer(CdcProbe *probe)
+{
+	if (BufferIsValid(probe->buffer))
+		ReleaseBuffer(probe->buffer);
+	probe->buffer = InvalidBuffer;
+}
+
 /* Go on at the target's snapshot, which is another now. */
 void
 cdc_probe_renew(CdcProbe *probe)
 {
+	drop_buffer(probe);
 	index_endscan(probe->scan);
 	end_walk(probe);
 	probe->scan = cdc_index_beginscan(probe->heap, probe->index, probe->target->snapshot,
@@ -182,8 +202,76 @@ cdc_probe_renew(CdcProbe *probe)
 void
 cdc_probe_end(CdcProbe *probe)
 {
+	drop_buffer(probe);
 	index_endscan(probe->scan);
 	end_walk(probe);
+}
+
+/* ---------- the row behind an entry ---------- */
+
+/*
+ * Put the row that the scan's entry leads to into slot, as index_fetch_heap()
+ * does, but leave its page as it is.
+ */
+static bool
+fetch(CdcProbe *probe, IndexScanDesc scan, TupleTableSlot *slot)
+{
+	HeapTuple	tuple;
+	bool		dead;
+	bool		found;
+
+	if (!probe->is_heap || !TTS_IS_BUFFERTUPLE(slot))
+		return index_fetch_heap(scan, slot);
+	tuple = &((BufferHeapTupleTableSlot *) slot)->base.tupdata;
+	probe->buffer = ReleaseAndReadBuffer(probe->buffer, probe->heap,
+										 ItemPointerGetBlockNumber(&scan->xs_heaptid));
+	LockBuffer(probe->buffer, BUFFER_LOCK_SHARE);
+	found = heap_hot_search_buffer(&scan->xs_heaptid, probe->heap, probe->buffer,
+								   scan->xs_snapshot, tuple, &dead, true);
+	tuple->t_self = scan->xs_heaptid;
+	LockBuffer(probe->buffer, BUFFER_LOCK_UNLOCK);
+	/* the index may forget an entry that leads to nothing anybody sees */
+	if (!scan->xactStartedInRecovery)
+		scan->kill_prior_tuple = !found && dead;
+	if (!found)
+		return false;
+	pgstat_count_heap_fetch(scan->indexRelation);
+	slot->tts_tableOid = RelationGetRelid(probe->heap);
+	ExecStoreBufferHeapTuple(tuple, slot, probe->buffer);
+	return true;
+}
+
+/*
+ * Would the server prune this page if it came by?  It looks without a lock too:
+ * a wrong answer does no harm.
+ */
+static bool
+is_prunable(Relation heap, Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+	TransactionId xid = ((PageHeader) page)->pd_prune_xid;
+	Size		room = Max(RelationGetTargetPageFreeSpace(heap, HEAP_DEFAULT_FILLFACTOR),
+						   BLCKSZ / 10);
+
+	return TransactionIdIsValid(xid) &&
+		(PageIsFull(page) || PageGetHeapFreeSpace(page) < room) && cdc_xid_is_removable(heap, xid);
+}
+
+/*
+ * The row in slot, which was found last, is about to be replaced: let what is
+ * dead on its page make room for its successor.  The slot has a copy of the
+ * row then, for rows move when a page is pruned.
+ */
+void
+cdc_probe_make_room(CdcProbe *probe, TupleTableSlot *slot)
+{
+	if (!probe->is_heap || !BufferIsValid(probe->buffer) || !TTS_IS_BUFFERTUPLE(slot) ||
+		((BufferHeapTupleTableSlot *) slot)->buffer != probe->buffer ||
+		!is_prunable(probe->heap, probe->buffer))
+		return;
+	/* the server prunes a page that nobody else holds, we neither */
+	ExecMaterializeSlot(slot);
+	cdc_heap_page_prune(probe->heap, probe->buffer);
 }
 
 /* ---------- walking ---------- */
@@ -253,7 +341,7 @@ walk(CdcProbe *probe, const Datum *keys, TupleTableSlot *slot)
 		if (cmp > 0)
 			return false;
 		/* an update leaves more than one entry of a key */
-		if (cmp == 0 && index_fetch_heap(probe->walk, slot))
+		if (cmp == 0 && fetch(probe, probe->walk, slot))
 			return true;
 		if (cmp < 0 && ++steps > CDC_WALK_STEPS)
 		{
@@ -393,7 +481,9 @@ cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *
 	else
 	{
 		index_rescan(probe->scan, probe->keys, n, NULL, 0);
-		found = index_getnext_slot(probe->scan, ForwardScanDirection, slot);
+		found = false;
+		while (!found && index_getnext_tid(probe->scan, ForwardScanDirection) != NULL)
+			found = fetch(probe, probe->scan, slot);
 	}
 	MemoryContextSwitchTo(old);
 	return check_found(probe->heap, probe->index, n, probe->keys, found, slot);

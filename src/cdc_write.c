@@ -259,6 +259,8 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 		if (w->told != NULL)
 			tell_stored(w->told, &stored);
 		v = judge(w, leaf, ev, &stored);
+		if (v.write && stored.slot != NULL && !w->rule->dry_run)
+			cdc_probe_make_room(leaf->probe, stored.slot);
 		if (v.write)
 			written = write_winner(w, leaf, ev, &stored, v.outcome, how);
 		if (written == WRITE_AGAIN)
