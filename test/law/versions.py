@@ -347,13 +347,13 @@ def seed(s, number, wrong=None, small=True):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('--seeds', type=int, default=None, help='how many seeds (120; 6000 with --long)')
+    p.add_argument('--seeds', type=int, default=None, help='how many seeds (60; 6000 with --long)')
     p.add_argument('--start', type=int, default=1, help='the first seed')
     p.add_argument('--seed', type=int, help='this seed alone')
     p.add_argument('--long', action='store_true', help='many seeds')
     p.add_argument('--mutate', action='store_true', help='check that wrong models are caught')
     options, _ = p.parse_known_args()
-    count = options.seeds or (6000 if options.long else 120)
+    count = options.seeds or (6000 if options.long else 60)
     seeds = [options.seed] if options.seed is not None else range(options.start, options.start + count)
     name = 'law_versions_%d' % os.getpid()
     passed, failed = 0, 0
