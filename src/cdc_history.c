@@ -304,6 +304,18 @@ sum_up(CdcHistory *h, CdcApplied *applied)
 	cdc_pos_copy(&applied->high, &h->read.high);
 }
 
+/* What the log of runs keeps of a call. */
+static void
+record_run(CdcHistory *h, CdcRun *run, const CdcApplied *applied)
+{
+	if (h->rule.dry_run || applied->events == 0)
+		return;
+	run->target = h->rule.target;
+	run->staging = cdc_quoted_relation(h->rule.staging);
+	run->applied = applied;
+	cdc_run_end(run);
+}
+
 static void
 read_args(FunctionCallInfo fcinfo, CdcArgs *args, CdcHistory *h)
 {
@@ -328,6 +340,7 @@ cdc_apply_history(PG_FUNCTION_ARGS)
 {
 	CdcArgs		args;
 	CdcApplied	applied;
+	CdcRun		log;
 	TupleDesc	desc;
 	Datum		values[RESULT_COLUMNS];
 	bool		isnull[RESULT_COLUMNS];
@@ -344,6 +357,7 @@ cdc_apply_history(PG_FUNCTION_ARGS)
 		PreventCommandIfReadOnly("cdc_apply_history()");
 		PreventCommandIfParallelMode("cdc_apply_history()");
 	}
+	cdc_run_begin(&log, InvalidOid, "apply_history");
 	cdc_progress_begin();
 
 	/* staging's values may be out of line: keep what they point to */
@@ -351,7 +365,10 @@ cdc_apply_history(PG_FUNCTION_ARGS)
 	applied.skipped = !run(h, &args);
 	PopActiveSnapshot();
 	if (!applied.skipped)
+	{
 		sum_up(h, &applied);
+		record_run(h, &log, &applied);
+	}
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -221,11 +221,11 @@ add_batch(CdcHistory *h, StringInfo sql)
 	const char *schema = cdc_sql_schema();
 
 	appendStringInfo(sql,
-					 "WITH inc AS MATERIALIZED (SELECT * FROM ("
+					 "WITH inc AS MATERIALIZED (SELECT %s, n, pos, own, rank, counted, second, gaps, needs, at%s FROM ("
 					 "SELECT e.*, row_number() OVER (PARTITION BY %s, pos ORDER BY rank DESC, own DESC NULLS LAST, "
 					 "img USING OPERATOR(pg_catalog.*>), n) AS place "
 					 "FROM (SELECT *, ROW(gaps%s) AS img FROM " CDC_INCOMING_NAME ") e) x WHERE place = 1),\n",
-					 cdc_history_key_list(h, ""), cdc_history_column_list(h, ""));
+					 cdc_history_key_list(h, ""), cdc_history_column_list(h, ""), cdc_history_key_list(h, ""), cdc_history_column_list(h, ""));
 	appendStringInfo(sql,
 					 "newtrunc AS MATERIALIZED (SELECT DISTINCT ON (pos) pos, at FROM " CDC_TRUNCATES_NAME " t "
 					 "WHERE NOT EXISTS (SELECT FROM %s s WHERE s.%s IS NULL AND s." CDC_EVENTS_OP " = 'truncate' "

@@ -163,6 +163,7 @@ forget(Oid history)
 		CatalogTupleDelete(table, &tuple->t_self);
 	table_close(table, NoLock);
 	cdc_bookmark_forget(history);
+	cdc_runs_forget(history);
 	CommandCounterIncrement();
 }
 

@@ -30,6 +30,9 @@ SELECT * FROM thing_history_events;
 -- the result's own columns
 SELECT * FROM cdc_apply_history('thing_history', 'event', except_columns => '{made_at}', unchanged_column => 'missing', old_key_columns => '{was}');
 SELECT high_position FROM cdc_histories;
+-- both calls are in the log of runs, with who and how long; a dry run and one without events are not
+SELECT applied('thing_history', 'event', :'args' || ', dry_run => true'), applied('thing_history', 'event', :'args' || ', staging_filter => ''false''');
+SELECT target, staging, operation, events, inserted, deleted, duplicate, low_position, high_position, role = current_user, duration > '0' FROM cdc_runs WHERE target = 'thing_history'::regclass ORDER BY run_id;
 
 -- each in its own batch, the last first
 TRUNCATE thing_history, thing_history_events;
