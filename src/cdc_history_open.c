@@ -122,6 +122,27 @@ describe(CdcHistory *h)
 	target->pos_single = true;
 }
 
+/*
+ * A history that is to keep times from now on gets the columns, if its owner
+ * says so.  ALTER TABLE wants the table for itself, before the apply lock.
+ */
+static void
+add_times(CdcHistory *h, LOCKMODE lockmode)
+{
+	Oid			relid = RelationGetRelid(h->rel);
+	char	   *name = cdc_quoted_relation(relid);
+	CdcHistoryRecord record;
+
+	cdc_history_read_record(relid, false, &record);
+	if (h->time_column == NULL || lockmode == AccessShareLock || !record.exists ||
+		get_attnum(relid, CDC_HISTORY_FROM_AT) > 0 || !cdc_owns_relation(relid, GetUserId()))
+		return;
+	relation_close(h->rel, lockmode);
+	cdc_ddl("ALTER TABLE %s ADD COLUMN IF NOT EXISTS " CDC_HISTORY_FROM_AT " pg_catalog.timestamptz, "
+			"ADD COLUMN IF NOT EXISTS " CDC_HISTORY_TO_AT " pg_catalog.timestamptz", name);
+	h->rel = table_open(relid, lockmode);
+}
+
 /* False: another apply holds the history, and the call does not wait. */
 bool
 cdc_history_open(CdcHistory *h, const CdcArgs *args)
@@ -145,6 +166,7 @@ cdc_history_open(CdcHistory *h, const CdcArgs *args)
 	if (pg_class_aclcheck(relid, GetUserId(), ACL_DELETE) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(h->rel->rd_rel->relkind),
 					   RelationGetRelationName(h->rel));
+	add_times(h, lockmode);
 	if (!dry_run && !cdc_target_lock(relid, ExclusiveLock, nowait))
 	{
 		relation_close(h->rel, lockmode);

@@ -138,5 +138,14 @@ SELECT applied('h', 'event', 'unchanged_column => ''missing'', old_key_columns =
 SELECT id, name, valid_from, valid_to FROM h ORDER BY id, valid_from;
 -- all of them are there at any position
 SELECT count(*) FROM cdc_history_at(NULL::h, '0/1'::cdc_position);
+-- times that come later: the owner's call adds the columns; what is there has none until it is rewritten
+SELECT cdc_create_history('thing', 'untimed');
+TRUNCATE event;
+INSERT INTO event (op, id, name, source_position, made_at) VALUES ('u', 1, 'a', '0/10', '2026-01-01'), ('u', 1, 'b', '0/20', '2026-01-02');
+SELECT applied('untimed', 'event', 'except_columns => ''{was,missing,made_at}''');
+INSERT INTO event (op, id, name, source_position, made_at) VALUES ('u', 1, 'c', '0/30', '2026-01-03');
+SELECT applied('untimed', 'event', 'except_columns => ''{was,missing}'', time_column => ''made_at''');
+SELECT id, name, valid_from, valid_to, valid_from_at, valid_to_at FROM untimed ORDER BY valid_from;
+SELECT time_column FROM cdc_histories WHERE history = 'untimed'::regclass;
 \set ECHO none
 DROP SCHEMA history_late CASCADE;

@@ -60,7 +60,7 @@ SELECT refused('SELECT cdc_apply_history(''thing_history'', ''none'')');
 CREATE TABLE as_text (op text, id int, source_position text);
 SELECT refused('SELECT cdc_apply_history(''thing_history'', ''as_text'')');
 -- times and tracked columns
-SELECT refused('SELECT cdc_apply_history(''thing_history'', ''ev'', time_column => ''made_at'')');
+SELECT refused('SELECT cdc_apply_history(''thing_history'', ''ev'', time_column => ''made_at'', dry_run => true)');
 SELECT cdc_create_history('thing', 'timed', track_columns => '{name}', time_column => 'made_at');
 SELECT refused('SELECT cdc_apply_history(''timed'', ''ev'', time_column => ''no'')');
 SELECT refused('SELECT cdc_apply_history(''timed'', ''ev'', track_columns => ''{note}'')');
