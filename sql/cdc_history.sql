@@ -10,7 +10,7 @@ CREATE TABLE cdc_history_rule (
   time_column        name,
   high_position      cdc_position,
   changes            bigint   NOT NULL
-) USING heap;
+) USING heap WITH (fillfactor = 50);
 COMMENT ON TABLE cdc_history_rule IS
   'the events table and the tracked columns of each history; read it through cdc_histories';
 
