@@ -125,7 +125,7 @@ COMMENT ON FUNCTION cdc_valid_at(timestamptz, timestamptz, timestamptz) IS
   'was a version of a history the valid one at a time?';
 
 CREATE FUNCTION cdc_history_at(history anyelement, at_position cdc_position) RETURNS SETOF anyelement
-LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY EXECUTE pg_catalog.format(
       'SELECT h.* FROM %s h WHERE @extschema@.cdc_valid_at(h.valid_from, h.valid_to, $1)',
@@ -137,7 +137,7 @@ COMMENT ON FUNCTION cdc_history_at(anyelement, cdc_position) IS
   'the versions of a history that were valid at a position; the history is named by a NULL of its row type';
 
 CREATE FUNCTION cdc_history_at(history anyelement, at_time timestamptz) RETURNS SETOF anyelement
-LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN QUERY EXECUTE pg_catalog.format(
       'SELECT h.* FROM %s h WHERE @extschema@.cdc_valid_at(h.valid_from_at, h.valid_to_at, $1)',
