@@ -210,18 +210,6 @@ describe(CdcApply *apply)
 
 /* ---------- 2. columns that only staging has ---------- */
 
-static char *
-join_names(List *names)
-{
-	StringInfoData s;
-	ListCell   *lc;
-
-	initStringInfo(&s);
-	foreach(lc, names)
-		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", (char *) lfirst(lc));
-	return s.data;
-}
-
 static void
 append_columns(CdcApply *apply, List *missing)
 {
@@ -242,26 +230,6 @@ append_columns(CdcApply *apply, List *missing)
 	describe(apply);
 }
 
-/* Columns of staging that are not applied, and are not added either. */
-void
-cdc_call_report_missing(CdcOnSchema option, const CdcTarget *target, const CdcColumns *cols,
-						List *missing)
-{
-	if (option == CDC_SCHEMA_FAIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("target \"%s\" lacks columns of staging \"%s\"", target->name,
-						cols->staging_name),
-				 errdetail("Missing: %s.", join_names(missing)),
-				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
-	if (option == CDC_SCHEMA_WARN)
-		ereport(WARNING,
-				(errmsg("columns of staging \"%s\" are not applied: %s", cols->staging_name,
-						join_names(missing)),
-				 errdetail("Target \"%s\" has no such columns.", target->name),
-				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
-}
-
 static void
 handle_schema_change(CdcApply *apply)
 {
@@ -276,7 +244,7 @@ handle_schema_change(CdcApply *apply)
 	if (option == CDC_SCHEMA_APPEND && !apply->rule.dry_run)
 		append_columns(apply, missing);
 	else
-		cdc_call_report_missing(option, &apply->target, &apply->cols, missing);
+		cdc_columns_report_missing(option, &apply->target, &apply->cols, missing);
 }
 
 /*
@@ -317,7 +285,7 @@ fed_columns(CdcApply *apply)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("staging \"%s\" no longer feeds columns of target \"%s\"",
 						cols->staging_name, apply->target.name),
-				 errdetail("Missing: %s. They would keep their old values.", join_names(lost)),
+				 errdetail("Missing: %s. They would keep their old values.", cdc_join_names(lost)),
 				 errhint("Mend staging; or take them out of the feed with on_schema_change => 'ignore', or by naming staging in cdc_attach() again.")));
 	return more ? fed : NIL;
 }

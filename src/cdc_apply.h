@@ -419,6 +419,9 @@ typedef struct CdcColumns
 extern void cdc_staging_check(Relation staging);
 extern bool cdc_has_name(List *names, const char *name);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
+extern char *cdc_join_names(List *names);
+extern void cdc_columns_report_missing(CdcOnSchema option, const CdcTarget *target,
+									   const CdcColumns *cols, List *missing);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
 extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,
 							const CdcRule *rule);

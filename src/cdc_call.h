@@ -28,8 +28,6 @@ typedef struct CdcApply
 	bool		skipped;
 } CdcApply;
 
-extern void cdc_call_report_missing(CdcOnSchema option, const CdcTarget *target,
-									const CdcColumns *cols, List *missing);
 extern bool cdc_call_open(CdcApply *apply, List **fed);
 extern void cdc_call_begin_target(CdcApply *apply);
 extern void cdc_call_judge_batch(CdcApply *apply);

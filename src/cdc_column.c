@@ -494,6 +494,39 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 	return missing;
 }
 
+/* "a", "b" */
+char *
+cdc_join_names(List *names)
+{
+	StringInfoData s;
+	ListCell   *lc;
+
+	initStringInfo(&s);
+	foreach(lc, names)
+		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", (char *) lfirst(lc));
+	return s.data;
+}
+
+/* Columns of staging that are not applied, and are not added either. */
+void
+cdc_columns_report_missing(CdcOnSchema option, const CdcTarget *target, const CdcColumns *cols,
+						List *missing)
+{
+	if (option == CDC_SCHEMA_FAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("target \"%s\" lacks columns of staging \"%s\"", target->name,
+						cols->staging_name),
+				 errdetail("Missing: %s.", cdc_join_names(missing)),
+				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
+	if (option == CDC_SCHEMA_WARN)
+		ereport(WARNING,
+				(errmsg("columns of staging \"%s\" are not applied: %s", cols->staging_name,
+						cdc_join_names(missing)),
+				 errdetail("Target \"%s\" has no such columns.", target->name),
+				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
+}
+
 /* Add those columns to the target, with staging's types, as the caller. */
 void
 cdc_columns_append(const char *target, Relation staging, List *names)

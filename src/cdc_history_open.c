@@ -18,7 +18,6 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
-#include "cdc_call.h"
 #include "cdc_history.h"
 
 /* ---------- 1. the history ---------- */
@@ -348,5 +347,5 @@ cdc_history_change_schema(CdcHistory *h)
 		cdc_columns_map(&h->cols, &h->target, h->staging_rel, &h->rule);
 	}
 	else
-		cdc_call_report_missing(option, &h->target, &h->cols, missing);
+		cdc_columns_report_missing(option, &h->target, &h->cols, missing);
 }
