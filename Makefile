@@ -35,21 +35,21 @@ OBJS         = src/cdc_module.o \
                src/cdc_peek.o \
                src/cdc_fold.o \
                src/cdc_spill.o \
-               src/cdc_image.o \
+               src/cdc_image.o src/cdc_marks.o src/cdc_search.o \
                src/cdc_write.o \
                src/cdc_row.o \
                src/cdc_truncate.o \
                src/cdc_notice.o \
                src/cdc_report.o \
                src/cdc_sql.o src/cdc_fence.o \
-               src/cdc_guard.o src/cdc_guarded.o src/cdc_exempt.o \
+               src/cdc_guard.o src/cdc_guarded.o src/cdc_exempt.o src/cdc_append.o \
                src/cdc_registry.o \
                src/cdc_apply.o \
                src/cdc_watch.o src/cdc_reason.o src/cdc_explain.o src/cdc_resurrected.o src/cdc_check.o \
                src/cdc_attach.o \
                src/cdc_attach_ddl.o \
                src/cdc_attach_guard.o \
-               src/cdc_attach_record.o \
+               src/cdc_attach_record.o src/cdc_apply_record.o \
                src/cdc_live_view.o \
                src/cdc_detach.o \
                src/cdc_event_view.o src/cdc_event_view_column.o \

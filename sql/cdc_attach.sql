@@ -39,12 +39,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_attach(regclass, regclass, name[], name[], text, text, name, text, name, name,
   name[], name, name[], jsonb, text, text, text, boolean, text, text, text, text, name, text, name, text,
   text, text, cdc_position, text, bigint) IS
-  'record the rule of a target once and add what it lacks: position column, tombstone column or side table, guard, live view; a repeat changes only what it names';
+  'record the rule of a target once and add what it lacks: position column, tombstone column or side table, column of column positions, guard, live view; a repeat changes only what it names';
 
 CREATE FUNCTION cdc_is_side_table(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION cdc_is_side_table(regclass) IS
-  'does a table hold the tombstones of a target?';
+  'internal: does a table hold the tombstones of a target?';
 
 CREATE FUNCTION cdc_detach(target regclass, drop_tombstones boolean DEFAULT false) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -85,7 +85,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cdc_staged_tables(name, name, text) IS
-  'the tables of a schema that could be attached, each with the relation of another schema that feeds it by name';
+  'internal, for cdc_attach_schema(): the tables of a schema that could be attached, each with the relation of another schema that feeds it by name';
 
 -- The caller's search_path is not changed here: cdc_attach() reads expressions
 -- under it.

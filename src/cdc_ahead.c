@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
+#include "cdc_probe.h"
 #include "cdc_write.h"
 
 /* Winners whose pages are asked for together; the next are asked for before. */

@@ -31,6 +31,7 @@
 
 #include "cdc_attach.h"
 #include "cdc_call.h"
+#include "cdc_consume.h"
 #include "cdc_progress.h"
 #include "cdc_runs.h"
 
@@ -311,6 +312,8 @@ cdc_call_begin_target(CdcApply *apply)
 		ADD(apply->cols.cols[i].attno);
 	if (target->tomb_attno != 0)
 		ADD(target->tomb_attno);
+	if (target->marks_attno != 0)
+		ADD(target->marks_attno);
 #undef ADD
 	cdc_target_begin(target, set, apply->rule.dry_run);
 }
@@ -387,38 +390,6 @@ count_truncates(CdcApply *apply)
 	apply->write.counts[CDC_SUPERSEDED] += n - 1;
 }
 
-/*
- * What this call adds to what is recorded of the target; a replay adds
- * nothing and writes nothing.
- */
-static void
-record_state(CdcApply *apply, List *fed)
-{
-	CdcRegistration reg;
-	const CdcPos *high = &apply->read.high;
-	const CdcPos *truncate = &apply->target.truncate;
-
-	if (!apply->reg.state.exists || apply->rule.dry_run ||
-		(cdc_pos_compare(high->bytes, high->len, apply->reg.high.bytes, apply->reg.high.len) <= 0 &&
-		 truncate->len == 0 && fed == NIL))
-		return;
-
-	/* code of triggers may have changed it meanwhile */
-	cdc_registry_read(apply->rule.target, &reg);
-	if (!reg.state.exists)
-		return;
-	if (cdc_pos_compare(high->bytes, high->len, reg.high.bytes, reg.high.len) > 0 ||
-		(high->len > 0 && reg.high.len > 0 &&
-		 cdc_position_kind_of(high->bytes) != cdc_position_kind_of(reg.high.bytes)))
-		cdc_registry_set_position(&reg, STATE_HIGH_POSITION, high);
-	if (cdc_pos_compare(truncate->bytes, truncate->len, reg.horizon.fence.bytes,
-						reg.horizon.fence.len) > 0)
-		cdc_registry_set_position(&reg, STATE_FENCE, truncate);
-	if (fed != NIL)
-		cdc_registry_set_fed(&reg, fed);
-	cdc_registry_put_state(&reg);
-}
-
 /* Close the relations; truncate staging, or move the bookmark. */
 static void
 consume(CdcApply *apply)
@@ -465,21 +436,6 @@ sum_up(CdcApply *apply, CdcApplied *applied)
 		elog(ERROR, "outcomes do not add up to the number of events");
 	cdc_pos_copy(&applied->low, &apply->read.low);
 	cdc_pos_copy(&applied->high, &apply->read.high);
-}
-
-/* What the log of runs keeps of a call; a replay writes nothing else. */
-static void
-record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied)
-{
-	if (!apply->rule.attached || apply->rule.dry_run || applied->skipped)
-		return;
-	run->target = apply->rule.target;
-	run->staging = cdc_quoted_relation(apply->rule.staging);
-	run->applied = applied;
-	if (applied->events > 0)
-		cdc_run_end(run);
-	else if (cdc_rule_recorded_staging(&apply->reg, NoLock, true) == apply->rule.staging)
-		cdc_run_seen_empty(run->target);
 }
 
 /* ---------- the call ---------- */
@@ -535,7 +491,7 @@ run(CdcApply *apply)
 
 	cdc_target_end(&apply->target);
 	CommandCounterIncrement();
-	record_state(apply, fed);
+	cdc_call_record(apply, fed);
 
 	/* STEP 7: what was read is read */
 	consume(apply);
@@ -565,7 +521,7 @@ cdc_apply_run(const CdcArgs *args, bool in_group, CdcApplied *applied)
 	PopActiveSnapshot();
 
 	sum_up(apply, applied);
-	record_run(apply, &log, applied);
+	cdc_call_record_run(apply, &log, applied);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

@@ -106,6 +106,7 @@ typedef struct CdcRule
 	char	   *delete_flag_column;
 	char	   *tombstone_column;
 	char	   *unchanged_column;
+	char	   *column_positions;
 	Jsonb	   *op_map;
 	char	   *unavailable_value;	/* NULL when turned off */
 	CdcNullOp	null_op;
@@ -222,6 +223,7 @@ typedef struct CdcTarget
 	CdcPositionKind pos_kind;	/* of several columns */
 	AttrNumber	tomb_attno;		/* 0: tombstones stand in a side table */
 	bool		tomb_time;		/* timestamptz rather than boolean */
+	AttrNumber	marks_attno;	/* of column_positions, or 0 */
 	Oid			tombstones;		/* the side table, or 0 */
 	CdcHorizon	horizon;
 	CdcPos		truncate;		/* the batch's truncate that counts, or none */
@@ -306,37 +308,11 @@ extern void cdc_target_put_tombstone(CdcTarget *target, CdcLeaf *leaf, bool dead
 									 Datum *values, bool *isnull);
 extern Datum cdc_target_default(CdcTarget *target, AttrNumber attno, bool *isnull);
 
-/* ---------- keys in an index (cdc_probe.c) ---------- */
-
-typedef struct CdcProbe CdcProbe;
-
-extern CdcProbe *cdc_probe_begin(CdcTarget *target, Relation heap, Relation index,
-								 const int *key_of);
-extern void cdc_probe_rewind(CdcProbe *probe);
-extern void cdc_probe_renew(CdcProbe *probe);
-extern void cdc_probe_end(CdcProbe *probe);
-extern bool cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *slot);
-extern void cdc_probe_make_room(CdcProbe *probe, TupleTableSlot *slot);
-extern IndexScanDesc cdc_probe_scout_begin(CdcProbe *probe);
-extern BlockNumber cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys);
-extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys,
-							 TupleTableSlot *slot);
-
 /* in cdc_fence.c */
 extern bool cdc_target_has_positions(const CdcTarget *target);
 
-/* ---------- the side table (cdc_tombstone.c) ---------- */
-
-extern void cdc_tombstones_check(const CdcTarget *target);
-extern void cdc_tombstones_open(CdcTarget *target);
-extern bool cdc_tombstones_find(CdcTarget *target, const Datum *keys, CdcFind how, CdcPos *pos);
-extern void cdc_tombstones_rewind(CdcTarget *target);
-extern void cdc_tombstones_put(CdcTarget *target, const Datum *keys, const uint8 *pos, int len);
-extern void cdc_tombstones_remove(CdcTarget *target, const Datum *keys);
-extern bool cdc_tombstones_any(Oid relid);
-extern int64 cdc_tombstones_purge(Oid relid, const CdcPos *pos, bool above, int64 max_rows);
-extern void cdc_tombstones_renew(CdcTarget *target);
-extern void cdc_tombstones_close(CdcTarget *target);
+/* in cdc_append.c */
+extern void cdc_refuse_append_only(Relation rel);
 
 /* Assemble a position from column values of the types a position may have. */
 extern void cdc_position_from_columns(int n, const Oid *types, const Datum *values,
@@ -435,45 +411,6 @@ extern char *cdc_expr_localize(Relation staging, const char *text, const char *p
 extern ExprState *cdc_column_cast(Form_pg_attribute from, Form_pg_attribute to);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
 extern void cdc_columns_renew(CdcColumns *cols);
-
-/* ---------- what becomes of rows that were read (cdc_consume.c) ---------- */
-
-pg_noreturn extern void cdc_refuse_consume(const char *staging);
-extern Oid	cdc_base_of_view(Relation view);
-extern void cdc_refuse_foreign_rows(Relation staging, const char *consume);
-extern void cdc_refuse_hidden_rows(Relation rel, Oid role, const char *consume);
-extern bool cdc_consume_lock(Oid relid, bool nowait);
-extern void cdc_consume_check(Relation staging, const CdcRule *rule);
-extern void cdc_consume_check_rule(Relation staging, const CdcRule *rule);
-extern void cdc_consume_truncate(Oid staging, int64 events, bool recount);
-
-/* ---------- how far staging has been read (cdc_bookmark.c) ---------- */
-
-/* The staging column that says which transaction loaded a row, unless it is named. */
-#define CDC_BOOKMARK_COLUMN	"loaded_xid"
-
-typedef struct CdcBookmark
-{
-	Oid			target;
-	Oid			staging;
-	Oid			table;			/* that staging's rows come from: itself, or below views */
-	AttrNumber	attno;			/* its column that says who loaded a row */
-	const char *filter;			/* staging_filter as recorded, or NULL */
-	uint64		from;			/* rows of transactions below it were read before */
-	uint64		to;				/* transactions below it have ended .. */
-	uint64		beyond;			/* .. and none at or above it has begun */
-	bool		passed;			/* a row between from and to was read */
-} CdcBookmark;
-
-extern AttrNumber cdc_bookmark_column(Relation staging, const char *name, bool visible,
-									  CdcBookmark *mark);
-extern void cdc_bookmark_read(CdcBookmark *mark, const CdcRule *rule, const char *filter);
-extern void cdc_bookmark_push_snapshot(CdcBookmark *mark);
-extern char *cdc_bookmark_condition(const CdcBookmark *mark, const char *column);
-extern void cdc_bookmark_note(CdcBookmark *mark, TupleTableSlot *slot, int at);
-extern void cdc_bookmark_move(CdcBookmark *mark);
-extern void cdc_bookmark_forget(Oid target);
-extern void cdc_bookmark_sweep(void);
 
 /* ---------- values that are not carried (cdc_gap.c) ---------- */
 
@@ -589,6 +526,7 @@ typedef struct CdcImage
 	CdcFold    *fold;
 	const CdcRule *rule;
 	struct CdcContext *context;
+	struct CdcMarks *marks;		/* NULL without column_positions */
 } CdcImage;
 
 extern void cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
@@ -598,7 +536,7 @@ extern void cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
 extern void cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos,
 						   const CdcStored *stored, TupleTableSlot *slot);
 extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-										const CdcStored *stored);
+										const CdcStored *stored, bool late);
 extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
 
 /* ---------- writing (cdc_write.c, cdc_row.c) ---------- */

@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 
 /* the arguments after target, staging and the rule's parameters */
 enum
@@ -259,7 +260,8 @@ survey(CdcAttach *a)
 static LOCKMODE
 lock_needed(const CdcAttach *a)
 {
-	if (a->add_position != NULL || a->add_tombstone != NULL || a->drop_guard)
+	if (a->add_position != NULL || a->add_tombstone != NULL || a->add_marks != NULL ||
+		a->drop_guard)
 		return AccessExclusiveLock;
 	return a->create_guard ? ShareRowExclusiveLock : RowExclusiveLock;
 }
@@ -319,7 +321,8 @@ check_staging_column(CdcAttach *a, const char *what, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("%s column \"%s\" does not exist in staging \"%s\"", what, name,
-						cdc_relation_name(a->staging))));
+						cdc_relation_name(a->staging)),
+				 errhint("Names are taken as written: without quotes, and upper case counts.")));
 }
 
 /* Names that this call gives must be there, if staging is. */
@@ -382,6 +385,19 @@ existing_view(Oid relid)
 	return is_view ? relid : InvalidOid;
 }
 
+/* A column that may mark dead rows, though nobody says so; 0: there is none. */
+static AttrNumber
+doubtful_flag(const CdcAttach *a)
+{
+	AttrNumber	attno = get_attnum(a->relid, "deleted");
+	Oid			type = attno > 0 ? getBaseType(get_atttype(a->relid, attno)) : InvalidOid;
+
+	if (!a->side || a->home != CDC_HOME_AUTO || a->reg.rule.exists ||
+		(type != BOOLOID && type != TIMESTAMPTZOID))
+		return 0;
+	return attno;
+}
+
 /*
  * A table that kept its dead rows itself so far needs to be told apart from
  * one whose application has a flag of that name.
@@ -389,17 +405,47 @@ existing_view(Oid relid)
 static void
 warn_of_flag(const CdcAttach *a)
 {
-	AttrNumber	attno = get_attnum(a->relid, "deleted");
-	Oid			type = attno > 0 ? getBaseType(get_atttype(a->relid, attno)) : InvalidOid;
-
-	if (!a->side || a->home != CDC_HOME_AUTO || a->reg.rule.exists ||
-		(type != BOOLOID && type != TIMESTAMPTZOID))
+	if (doubtful_flag(a) == 0)
 		return;
 	ereport(WARNING,
 			(errmsg("column \"deleted\" of target \"%s\" is an ordinary column from now on",
 					cdc_relation_name(a->rel)),
 			 errdetail("Deletes are remembered in a side table; rows that are marked in that column count as live."),
 			 errhint("If it marks the deletes applied so far, attach with tombstone_column => 'deleted'; if not, say tombstones => 'table'.")));
+}
+
+/*
+ * Columns that staging does not feed go with the row that a delete removes.
+ * Said when the rule is made and when staging is named, not at each repeat.
+ */
+static void
+warn_of_derived(const CdcAttach *a)
+{
+	TupleDesc	desc = RelationGetDescr(a->rel);
+	AttrNumber	flag = doubtful_flag(a);	/* that has a warning of its own */
+	StringInfoData s;
+
+	if (!a->side || a->staging == NULL ||
+		(a->reg.rule.exists && a->given.isnull[CDC_ARG_STAGING]))
+		return;
+	initStringInfo(&s);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped || att->attgenerated != '\0' || att->attnum == flag ||
+			cdc_target_is_law_column(&a->target, att->attnum) ||
+			(get_attnum(RelationGetRelid(a->staging), NameStr(att->attname)) > 0 &&
+			 !cdc_has_name(a->rule.except_columns, NameStr(att->attname))))
+			continue;
+		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", NameStr(att->attname));
+	}
+	if (s.len > 0)
+		ereport(WARNING,
+				(errmsg("columns of target \"%s\" that staging does not feed go with deleted rows: %s",
+						cdc_relation_name(a->rel), s.data),
+				 errdetail("With a side table a delete removes the row; one that comes back gets their defaults."),
+				 errhint("Keep what cannot be computed again in a table of its own (cdc_make_append_only).")));
 }
 
 static void
@@ -417,6 +463,7 @@ run(CdcAttach *a)
 	/* STEP 2: add it, then look at the whole as an apply would */
 	add_what_lacks(a);
 	cdc_target_describe(&a->target, a->rel, &a->rule);
+	warn_of_derived(a);
 
 	/* STEP 3: the view; its statements may have told the registry of renames */
 	cdc_registry_read(a->relid, &a->reg);

@@ -43,6 +43,7 @@ typedef struct CdcAttach
 	/* what is to be done */
 	const char *add_position;	/* column to add, or NULL */
 	const char *add_tombstone;
+	const char *add_marks;
 	bool		drop_guard;		/* its triggers */
 	bool		create_guard;
 } CdcAttach;

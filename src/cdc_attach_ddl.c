@@ -152,7 +152,7 @@ refuse_partition(CdcAttach *a, const char *column, const char *definition)
 }
 
 /*
- * Which position and tombstone columns the target lacks.  The rule is told
+ * Which columns of the rule's own the target lacks.  The rule is told
  * the names, so that what is added is what is used.
  */
 void
@@ -160,7 +160,7 @@ cdc_attach_plan_columns(CdcAttach *a)
 {
 	CdcRule    *rule = &a->rule;
 
-	a->add_position = a->add_tombstone = NULL;
+	a->add_position = a->add_tombstone = a->add_marks = NULL;
 	if (rule->position_columns == NIL && !has_position_column(a->rel) &&
 		get_attnum(a->relid, "source_lsn") <= 0)
 		rule->position_columns = list_make1(pstrdup(CDC_POSITION_COLUMN));
@@ -185,6 +185,12 @@ cdc_attach_plan_columns(CdcAttach *a)
 						cdc_relation_name(a->rel)),
 				 errdetail("What it held of each row is no longer known."),
 				 errhint("Note the rule (cdc_targets), use cdc_detach() and cdc_attach() with it, then replay the log.")));
+	/* without it a row's columns count as new as the row: it can be made anew */
+	if (rule->column_positions != NULL &&
+		get_attnum(a->relid, rule->column_positions) == InvalidAttrNumber)
+		a->add_marks = rule->column_positions;
+	if (a->add_marks != NULL && a->rel->rd_rel->relispartition)
+		refuse_partition(a, a->add_marks, "jsonb");
 	if (a->add_position != NULL && a->rel->rd_rel->relispartition)
 		refuse_partition(a, a->add_position, format_type_be(cdc_position_type()));
 	if (a->add_tombstone != NULL && a->rel->rd_rel->relispartition)
@@ -197,7 +203,7 @@ cdc_attach_add_columns(CdcAttach *a)
 {
 	StringInfoData sql;
 
-	if (a->add_position == NULL && a->add_tombstone == NULL)
+	if (a->add_position == NULL && a->add_tombstone == NULL && a->add_marks == NULL)
 		return;
 	initStringInfo(&sql);
 	if (a->add_position != NULL)
@@ -207,6 +213,9 @@ cdc_attach_add_columns(CdcAttach *a)
 	if (a->add_tombstone != NULL)
 		appendStringInfo(&sql, "%sADD COLUMN %s pg_catalog.bool NOT NULL DEFAULT false",
 						 sql.len > 0 ? ", " : "", quote_identifier(a->add_tombstone));
+	if (a->add_marks != NULL)
+		appendStringInfo(&sql, "%sADD COLUMN %s pg_catalog.jsonb",
+						 sql.len > 0 ? ", " : "", quote_identifier(a->add_marks));
 	cdc_ddl("ALTER TABLE %s %s", cdc_quoted_relation(a->relid), sql.data);
 }
 

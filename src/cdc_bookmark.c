@@ -43,6 +43,7 @@
 #include "utils/syscache.h"
 #include "utils/xid8.h"
 
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 static const char *const bookmark_table = "cdc_bookmark";
@@ -254,6 +255,84 @@ cdc_bookmark_read(CdcBookmark *mark, const CdcRule *rule, const char *filter)
 	mark->from = read_below(mark, table, fetch_latest(table, mark));
 	table_close(table, AccessShareLock);
 }
+
+/* ---------- what of the recorded staging is read ---------- */
+
+/* The name of its bookmark column; NULL: the target does not read by a bookmark. */
+static const char *
+recorded_column(const CdcRegistration *reg)
+{
+	const CdcRecord *rule = &reg->rule;
+
+	if (!rule->exists || rule->isnull[RULE_CONSUME] ||
+		strcmp(TextDatumGetCString(rule->values[RULE_CONSUME]), "bookmark") != 0)
+		return NULL;
+	return rule->isnull[RULE_BOOKMARK_COLUMN] ? CDC_BOOKMARK_COLUMN :
+		NameStr(*DatumGetName(rule->values[RULE_BOOKMARK_COLUMN]));
+}
+
+static void
+begin_recorded(CdcBookmark *mark, const CdcRegistration *reg, Oid staging)
+{
+	memset(mark, 0, sizeof(CdcBookmark));
+	mark->target = reg->target;
+	mark->staging = staging;
+	if (!reg->rule.isnull[RULE_STAGING_FILTER])
+		mark->filter = TextDatumGetCString(reg->rule.values[RULE_STAGING_FILTER]);
+}
+
+/*
+ * The column of a recorded staging table that says which rows are read, and
+ * up to which transaction; NULL when all of its rows are still to be read.
+ */
+const char *
+cdc_bookmark_look(const CdcRegistration *reg, Oid staging, uint64 *from)
+{
+	const char *column = recorded_column(reg);
+	Relation	table;
+	CdcBookmark mark;
+
+	table = column != NULL ? cdc_registry_try_open(bookmark_table, AccessShareLock) : NULL;
+	if (table == NULL)
+		return NULL;
+	begin_recorded(&mark, reg, staging);
+	mark.table = staging;
+	mark.attno = get_attnum(staging, column);
+	*from = read_below(&mark, table, fetch(table, mark.target, staging, GetActiveSnapshot()));
+	table_close(table, AccessShareLock);
+	return *from > 0 ? column : NULL;
+}
+
+/*
+ * A condition on the rows of the recorded staging that are still to be read.
+ * The caller holds the target's apply lock.
+ */
+const char *
+cdc_bookmark_unread(const CdcRegistration *reg, Relation staging)
+{
+	const char *column = recorded_column(reg);
+	Relation	table;
+	CdcBookmark mark;
+	StringInfoData s;
+
+	if (column == NULL)
+		return "true";
+	table = cdc_registry_open(bookmark_table, BOOKMARK_COLUMNS, AccessShareLock);
+	begin_recorded(&mark, reg, RelationGetRelid(staging));
+	(void) cdc_bookmark_column(staging, column, false, &mark);
+	mark.from = read_below(&mark, table, fetch_latest(table, &mark));
+	table_close(table, AccessShareLock);
+	initStringInfo(&s);
+	column = quote_identifier(column);
+	appendStringInfo(&s, "(%s OPERATOR(pg_catalog.>=) '" UINT64_FORMAT "'::pg_catalog.xid8 OR %s IS NULL)",
+					 column, mark.from, column);
+	/* other rows never move the bookmark, and get no epoch */
+	if (mark.filter != NULL)
+		appendStringInfo(&s, " AND (%s\n)", cdc_expr_localize(staging, mark.filter, "staging_filter"));
+	return s.data;
+}
+
+/* ---------- a call ---------- */
 
 /*
  * Make a snapshot the active one, and note how far it lets us read: every

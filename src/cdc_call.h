@@ -9,6 +9,7 @@
 #define CDC_CALL_H
 
 #include "cdc_registry.h"
+#include "cdc_runs.h"
 
 typedef struct CdcApply
 {
@@ -31,5 +32,9 @@ typedef struct CdcApply
 extern bool cdc_call_open(CdcApply *apply, List **fed);
 extern void cdc_call_begin_target(CdcApply *apply);
 extern void cdc_call_judge_batch(CdcApply *apply);
+
+/* in cdc_apply_record.c */
+extern void cdc_call_record(CdcApply *apply, List *fed);
+extern void cdc_call_record_run(CdcApply *apply, CdcRun *run, const CdcApplied *applied);
 
 #endif							/* CDC_CALL_H */

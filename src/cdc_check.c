@@ -303,6 +303,16 @@ ask_target(CdcCheck *c)
 				 cdc_sql_position(target), target->tomb_attno != 0 ? " AND NOT " : "",
 				 target->tomb_attno != 0 ? psprintf("(%s)", cdc_sql_dead(target)) : ""),
 		"cdc_attach(.., as_of => P) if the content is complete up to a safe position P; else replay the log");
+	if (target->marks_attno != 0)
+	{
+		const char *marks = quote_identifier(get_attname(target->relid, target->marks_attno, false));
+
+		ask(c, "values_unknown",
+			psprintf("SELECT CASE WHEN count(*) > 0 THEN format('%%s values of live rows are still to come, one is of column \"%%s\"', count(*), min(key)) END "
+					 "FROM %s t, jsonb_each(t.%s) WHERE jsonb_typeof(value) = 'array'%s%s", cdc_quoted_relation(target->relid), marks,
+					 target->tomb_attno != 0 ? " AND NOT " : "", target->tomb_attno != 0 ? psprintf("(%s)", cdc_sql_dead(target)) : ""),
+			"deliver the events that carry them; jsonb_each() of the column that column_positions names tells which");
+	}
 	ask(c, "rows_resurrected",
 		psprintf("SELECT CASE WHEN count(*) > 0 THEN format('%%s rows live although %%s says that they are gone, one is %%s', count(*), "
 				 "string_agg(DISTINCT CASE evidence WHEN 'log' THEN 'the last word of staging' ELSE 'their tombstone' END, ' or '), min(key::text)) END "

@@ -25,6 +25,7 @@
 #include "utils/typcache.h"
 
 #include "cdc_apply.h"
+#include "cdc_consume.h"
 
 /* Prefix of the staging columns that hold the key before the change. */
 #define CDC_OLD_PREFIX	"__old_"
@@ -59,7 +60,7 @@ need_column(CdcColumns *cols, const char *name, const char *what, const char *pa
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("%s column \"%s\" does not exist in staging \"%s\"", what, name,
 						cols->staging_name),
-				 param != NULL ? errhint("Name a column of staging in %s.", param) :
+				 param != NULL ? errhint("Name a column of staging in %s, as it is written: without quotes, and upper case counts.", param) :
 				 errhint("Rename the column of staging, or make a view over staging that does.")));
 	return attno;
 }

@@ -35,6 +35,7 @@
 #include "utils/syscache.h"
 
 #include "cdc_apply.h"
+#include "cdc_consume.h"
 
 /* ---------- what can be consumed by DELETE ---------- */
 

@@ -19,6 +19,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 
 PG_FUNCTION_INFO_V1(cdc_detach);
 

@@ -67,6 +67,14 @@ cdc_event_kills(const CdcEvent *ev)
 	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
 }
 
+/* Is ev the first half of the update whose second half is above it? */
+static inline bool
+cdc_event_is_before_image(const CdcEvent *ev, const CdcEvent *above)
+{
+	return ev->class == CDC_RETRACTION && (ev->flags & CDC_EVENT_MOVED_AWAY) == 0 &&
+		cdc_pos_compare(ev->pos, ev->poslen, above->pos, cdc_event_place_len(above)) == 0;
+}
+
 /* An event as it comes from the reader; nothing in it outlives the row. */
 typedef struct CdcIncoming
 {

@@ -15,6 +15,7 @@
 #include "utils/rel.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 #include "cdc_event_view.h"
 #include "cdc_registry.h"
 
@@ -220,6 +221,13 @@ read_law(const CdcEventView *v, LawColumns *law, CdcTarget *key)
 	}
 	else
 		guess_law(v, law);
+	list_free(RelationGetIndexList(v->rel));
+	if (rule.key_columns == NIL && !OidIsValid(v->rel->rd_pkindex))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("target \"%s\" has no usable key", cdc_relation_name(v->rel)),
+				 errdetail("It has no primary key, or one that is deferrable or not valid."),
+				 errhint("Add a primary key; or attach the target first, with the columns of a unique index in key_columns.")));
 	cdc_target_describe_key(key, v->rel, rule.key_columns);
 }
 

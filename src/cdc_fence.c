@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
@@ -27,7 +28,9 @@
 #include "utils/timestamp.h"
 
 #include "cdc_attach.h"
+#include "cdc_consume.h"
 #include "cdc_guard.h"
+#include "cdc_probe.h"
 #include "cdc_registry.h"
 #include "cdc_runs.h"
 #include "cdc_sql.h"
@@ -500,21 +503,50 @@ cdc_set_floor(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Events of the old log that were not applied yet would get the new epoch. */
+/*
+ * Open the recorded staging; NULL: it does not exist.  While we waited, a
+ * loader may have replaced it.
+ */
+static Relation
+open_recorded_staging(const CdcRegistration *reg)
+{
+	Oid			relid = cdc_rule_recorded_staging(reg, NoLock, true);
+
+	while (OidIsValid(relid))
+	{
+		Relation	staging = try_relation_open(relid, AccessShareLock);
+		Oid			now = cdc_rule_recorded_staging(reg, NoLock, true);
+
+		if (staging != NULL && now == relid)
+			return staging;
+		if (staging != NULL)
+			relation_close(staging, AccessShareLock);
+		relid = now;
+	}
+	return NULL;
+}
+
+/*
+ * Events of the old log that were not applied yet would get the new epoch.
+ * Those that a bookmark has passed are not read again.
+ */
 static void
 check_staging_empty(CdcOwned *owned)
 {
-	Oid			staging = cdc_rule_recorded_staging(&owned->reg, NoLock, true);
+	Relation	staging = open_recorded_staging(&owned->reg);
 
-	if (!OidIsValid(staging))
+	if (staging == NULL)
 		return;
-	if (any_row(psprintf("SELECT FROM %s LIMIT 1", cdc_quoted_relation(staging)), 0, NULL, NULL))
+	if (any_row(psprintf("SELECT FROM %s WHERE %s LIMIT 1",
+						 cdc_quoted_relation(RelationGetRelid(staging)),
+						 cdc_bookmark_unread(&owned->reg, staging)), 0, NULL, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("staging \"%s\" of target \"%s\" still holds rows",
-						get_rel_name(staging), owned->target.name),
+						RelationGetRelationName(staging), owned->target.name),
 				 errdetail("Those of the log that is being left would get the new epoch."),
 				 errhint("Apply and remove the old log's rows; move the new log's aside until the epoch is there.")));
+	relation_close(staging, NoLock);
 }
 
 Datum

@@ -30,6 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "cdc_consume.h"
 #include "cdc_history.h"
 
 PG_FUNCTION_INFO_V1(cdc_follow_alter);
@@ -167,8 +168,24 @@ follow_tombstone(CdcRecord *rule, Oid target)
 	return true;
 }
 
+/* The column of column_positions is recorded by its name alone. */
+static bool
+follow_marks(CdcRecord *rule, Oid target, const RenameStmt *stmt)
+{
+	Name		copy;
+
+	if (rule->isnull[RULE_COLUMN_POSITIONS] ||
+		strcmp(NameStr(*DatumGetName(rule->values[RULE_COLUMN_POSITIONS])), stmt->subname) != 0 ||
+		get_attnum(target, stmt->subname) > 0 || get_attnum(target, stmt->newname) <= 0)
+		return false;
+	copy = palloc0(sizeof(NameData));
+	namestrcpy(copy, stmt->newname);
+	rule->values[RULE_COLUMN_POSITIONS] = NameGetDatum(copy);
+	return true;
+}
+
 static void
-follow_names(Oid target)
+follow_names(Oid target, const RenameStmt *stmt)
 {
 	CdcRegistration reg;
 	bool		changed;
@@ -181,6 +198,7 @@ follow_names(Oid target)
 		changed = follow_list(&reg.rule, RULE_KEY_COLUMNS, RULE_KEY_ATTNUMS, target);
 		changed |= follow_list(&reg.rule, RULE_POSITION_COLUMNS, RULE_POSITION_ATTNUMS, target);
 		changed |= follow_tombstone(&reg.rule, target);
+		changed |= follow_marks(&reg.rule, target, stmt);
 		if (changed)
 			cdc_registry_put_rule(&reg);
 	}
@@ -214,7 +232,7 @@ follow_rename(Oid relid, const RenameStmt *stmt)
 
 		if (!list_member_oid(family, row->target))
 			continue;
-		follow_names(row->target);
+		follow_names(row->target, stmt);
 		if (OidIsValid(row->tombstones))
 			follow_key_name(row->target, row->tombstones, stmt->subname, stmt->newname);
 	}

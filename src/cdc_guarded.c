@@ -28,6 +28,7 @@
 #include "utils/snapmgr.h"
 
 #include "cdc_guarded.h"
+#include "cdc_probe.h"
 
 /* ---------- the rule ---------- */
 

@@ -32,6 +32,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "cdc_consume.h"
 #include "cdc_history.h"
 #include "cdc_progress.h"
 

@@ -18,6 +18,7 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
+#include "cdc_consume.h"
 #include "cdc_history.h"
 
 /* ---------- 1. the history ---------- */

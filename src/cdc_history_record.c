@@ -24,6 +24,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "cdc_consume.h"
 #include "cdc_history.h"
 
 static const char *const history_table = "cdc_history_rule";

@@ -31,6 +31,7 @@
 
 #include "cdc_apply.h"
 #include "cdc_guard.h"
+#include "cdc_probe.h"
 #include "cdc_registry.h"
 
 typedef struct LeafEntry

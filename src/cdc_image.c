@@ -18,7 +18,7 @@
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 
-#include "cdc_apply.h"
+#include "cdc_marks.h"
 
 /* where a value was found */
 typedef enum Found
@@ -29,8 +29,8 @@ typedef enum Found
 } Found;
 
 /* The event's value of column col, converted to the target's type. */
-static Datum
-event_column(CdcImage *image, const CdcEvent *ev, int col, bool *isnull)
+Datum
+cdc_image_column(CdcImage *image, const CdcEvent *ev, int col, bool *isnull)
 {
 	CdcColumns *cols = image->cols;
 	CdcColumn  *c = &cols->cols[col];
@@ -55,8 +55,8 @@ newer_than(const CdcEvent *ev, const uint8 *pos, int len)
  * below ev only.  The row is read at the call's snapshot, which shows none of
  * the call's own writes.
  */
-static const CdcEvent *
-before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stored)
+const CdcEvent *
+cdc_image_before_move(CdcImage *image, const CdcEvent *ev, CdcLeaf **leaf, CdcStored *stored)
 {
 	CdcColumns *cols = image->cols;
 	Datum	   *keys = palloc(sizeof(Datum) * cols->nkeys);
@@ -89,14 +89,6 @@ would_write(CdcImage *image, const CdcEvent *ev, const CdcStored *stored)
 						 &image->target->horizon).write;
 }
 
-/* Is ev the first half of the update whose second half is above it? */
-static bool
-is_before_image(const CdcEvent *ev, const CdcEvent *above)
-{
-	return ev->class == CDC_RETRACTION && (ev->flags & CDC_EVENT_MOVED_AWAY) == 0 &&
-		cdc_pos_compare(ev->pos, ev->poslen, above->pos, cdc_event_place_len(above)) == 0;
-}
-
 /*
  * Find column col for an event that does not carry it: in the next older
  * event of the key that is newer than the stored row, never across a delete,
@@ -116,10 +108,10 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 
 	*lacking = cdc_event_lacks(image->cols, ev, col);
 	if (ev->flags & CDC_EVENT_MOVES)
-		older = before_move(image, moved = ev, &leaf, &there);
+		older = cdc_image_before_move(image, moved = ev, &leaf, &there);
 	while (older != NULL && would_write(image, older, &there))
 	{
-		if (is_before_image(older, above))
+		if (cdc_event_is_before_image(older, above))
 		{
 			older = older->older;
 			continue;
@@ -128,13 +120,13 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 			return FOUND_NOWHERE;
 		if (cdc_event_carries(older, col))
 		{
-			*value = event_column(image, older, col, isnull);
+			*value = cdc_image_column(image, older, col, isnull);
 			return FOUND_VALUE;
 		}
 		*lacking |= cdc_event_lacks(image->cols, older, col);
 		above = older;
 		if (older->flags & CDC_EVENT_MOVES)
-			older = before_move(image, moved = older, &leaf, &there);
+			older = cdc_image_before_move(image, moved = older, &leaf, &there);
 		else
 			older = older->older;
 	}
@@ -151,40 +143,46 @@ find_value(CdcImage *image, const CdcEvent *ev, int col, const CdcStored *stored
 	return FOUND_VALUE;
 }
 
+/* Nobody has the value of a column that the row of the key in hand should have. */
 static void
 refuse_unavailable(CdcImage *image, const CdcEvent *ev, const CdcColumn *c)
 {
+	const char *key = cdc_key_text(image->target, image->context->keys, image->context->isnull);
+
+	if (ev == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("value of column \"%s\" is unavailable for key %s", c->name, key),
+				 errdetail("The stored row has it from before the delete or truncate at position %s, and no event since then carries it.",
+						   cdc_pos_text(image->context->pos, image->context->poslen)),
+				 errhint("Deliver the events that carry it, or set on_unavailable => 'null': then the column is NULL until one of them comes.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("value of column \"%s\" is unavailable for key %s", c->name,
-					cdc_event_key_text(image->target, image->cols, ev)),
+			 errmsg("value of column \"%s\" is unavailable for key %s", c->name, key),
 			 errdetail("The event at position %s does not carry it, and neither an older event nor the stored row has it.",
 					   cdc_pos_text(ev->pos, ev->poslen)),
+			 image->marks != NULL ?
+			 errhint("Deliver the events that carry it, or set on_unavailable => 'null': then the column is NULL until one of them comes.") :
 			 errhint("Deliver the events that carry it, take a new snapshot of the row, set on_unavailable => 'null', or, if the source has no such column, name it in except_columns.")));
 }
 
-/* Set column col of an upsert that does not carry it. */
+/*
+ * Set a column whose value is not known: its default where its source has no
+ * such column or a NULL means "no change", else what on_unavailable says.  ev
+ * does not carry it; NULL: an event took it away.
+ */
 static void
-fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcStored *stored,
-		 Datum *values, bool *isnull)
+set_unknown(CdcImage *image, const CdcEvent *ev, int col, int at, bool lacking, Datum *values,
+			bool *isnull)
 {
 	CdcColumns *cols = image->cols;
 	CdcColumn  *c = &cols->cols[col];
-	int			at = leaf->attno[c->attno - 1] - 1;
-	bool		null;
-	bool		lacking;
+	bool		null = true;
 
-	switch (find_value(image, ev, col, stored, &values[at], &isnull[at], &lacking))
-	{
-		case FOUND_VALUE:
-			return;
-		case FOUND_STORED:
-			values[at] = slot_getattr(stored->slot, at + 1, &isnull[at]);
-			return;
-		case FOUND_NOWHERE:
-			break;
-	}
-	(void) cdc_event_value(cols, ev, cols->nkeys + col + 1, &null);
+	if (ev != NULL)
+		(void) cdc_event_value(cols, ev, cols->nkeys + col + 1, &null);
+	else
+		lacking |= cols->absent_attno != 0;
 	if (lacking || (image->rule->ignore_nulls && null))
 		values[at] = cdc_target_default(image->target, c->attno, &isnull[at]);
 	else if (image->rule->on_unavailable == CDC_UNAVAILABLE_ERROR)
@@ -199,6 +197,56 @@ fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcS
 			domain_check((Datum) 0, true, type, NULL, NULL);
 		image->context->column = NULL;
 		isnull[at] = true;
+	}
+}
+
+/* Set column col of an upsert that does not carry it. */
+static void
+fill_gap(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcStored *stored,
+		 Datum *values, bool *isnull)
+{
+	int			at = leaf->attno[image->cols->cols[col].attno - 1] - 1;
+	bool		lacking;
+
+	switch (find_value(image, ev, col, stored, &values[at], &isnull[at], &lacking))
+	{
+		case FOUND_VALUE:
+			return;
+		case FOUND_STORED:
+			values[at] = slot_getattr(stored->slot, at + 1, &isnull[at]);
+			return;
+		case FOUND_NOWHERE:
+			set_unknown(image, ev, col, at, lacking, values, isnull);
+			break;
+	}
+}
+
+/* Set a column to what was found of it (cdc_search.c); ev as in set_unknown(). */
+static void
+set_found(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, int col, const CdcStored *stored,
+		  const CdcFound *found, Datum *values, bool *isnull)
+{
+	int			at = leaf->attno[image->cols->cols[col].attno - 1] - 1;
+
+	image->marks->fresh[col] = found->mark;
+	image->marks->fresh[col].marked = true;
+	switch (found->kind)
+	{
+		case CDC_FOUND_STORED:
+			values[at] = slot_getattr(stored->slot, at + 1, &isnull[at]);
+			break;
+		case CDC_FOUND_EVENT:
+			values[at] = cdc_image_column(image, found->ev, col, &isnull[at]);
+			break;
+		case CDC_FOUND_VALUE:
+			values[at] = found->value;
+			isnull[at] = found->isnull;
+			break;
+		case CDC_FOUND_NOTHING:
+			/* of a column that the source does not have no event will tell */
+			image->marks->fresh[col].marked = ev == NULL || !found->lacking;
+			set_unknown(image, ev, col, at, found->lacking, values, isnull);
+			break;
 	}
 }
 
@@ -284,17 +332,49 @@ cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcSt
 	if (!inherit)
 		put_defaults(image, leaf, slot);
 	put_key(image, leaf, ev, stored->state != CDC_KEY_ABSENT && inherit, slot);
+	if (image->marks != NULL)
+		cdc_marks_begin(image, leaf, stored);
 	for (int i = 0; i < cols->ncols; i++)
 	{
 		int			at = leaf->attno[cols->cols[i].attno - 1] - 1;
 
 		if (cdc_event_carries(ev, i))
-			values[at] = event_column(image, ev, i, &isnull[at]);
-		else
+			values[at] = cdc_image_column(image, ev, i, &isnull[at]);
+		else if (image->marks == NULL)
 			fill_gap(image, leaf, ev, i, stored, values, isnull);
+		else
+		{
+			CdcFound	found;
+
+			cdc_search_column(image, ev, i, stored, &image->marks->stored, &found);
+			set_found(image, leaf, ev, i, stored, &found, values, isnull);
+		}
 	}
 	cdc_target_put_position(target, leaf, ev->pos, cdc_event_place_len(ev), values, isnull);
 	cdc_target_put_tombstone(target, leaf, false, values, isnull);
+	if (image->marks != NULL)
+		cdc_marks_put(image, leaf, ev->pos, cdc_event_place_len(ev), values, isnull);
+	ExecStoreVirtualTuple(slot);
+}
+
+/*
+ * Build into slot the stored row with the columns that a late event changes,
+ * as was found when it was judged.
+ */
+void
+cdc_image_late(CdcImage *image, CdcLeaf *leaf, const CdcStored *stored, TupleTableSlot *slot)
+{
+	CdcMarks   *marks = image->marks;
+
+	start_row(image, leaf, stored, true, slot);
+	for (int i = 0; i < marks->n; i++)
+		if (marks->late[i].kind != CDC_FOUND_STORED)
+			set_found(image, leaf, NULL, i, stored, &marks->late[i], slot->tts_values,
+					  slot->tts_isnull);
+		else
+			marks->fresh[i] = marks->stored.marks[i];
+	cdc_marks_put(image, leaf, stored->pos.bytes, stored->pos.len, slot->tts_values,
+				  slot->tts_isnull);
 	ExecStoreVirtualTuple(slot);
 }
 
@@ -356,7 +436,7 @@ cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcSt
 		bool		lacking;
 
 		if (last != NULL && cdc_event_carries(last, i))
-			values[at] = event_column(image, last, i, &isnull[at]);
+			values[at] = cdc_image_column(image, last, i, &isnull[at]);
 		else if (last != NULL &&
 				 find_value(image, last, i, stored, &value, &null, &lacking) == FOUND_VALUE)
 		{
@@ -367,13 +447,14 @@ cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcSt
 		{
 			(void) cdc_event_value(cols, ev, cols->nkeys + i + 1, &null);
 			if (!null)
-				values[at] = event_column(image, ev, i, &isnull[at]);
+				values[at] = cdc_image_column(image, ev, i, &isnull[at]);
 		}
 		if (!exists)
 			avoid_null(image, leaf, cols->cols[i].attno, slot);
 	}
 	cdc_target_put_position(target, leaf, ev->pos, cdc_event_place_len(ev), values, isnull);
 	cdc_target_put_tombstone(target, leaf, true, values, isnull);
+	cdc_marks_clear(target, leaf, isnull);
 	ExecStoreVirtualTuple(slot);
 }
 
@@ -386,15 +467,18 @@ cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos, const CdcStore
 	cdc_target_put_position(image->target, leaf, pos->bytes, pos->len, slot->tts_values,
 							slot->tts_isnull);
 	cdc_target_put_tombstone(image->target, leaf, true, slot->tts_values, slot->tts_isnull);
+	cdc_marks_clear(image->target, leaf, slot->tts_isnull);
 	ExecStoreVirtualTuple(slot);
 }
 
 /*
  * The first column in which an event's image differs from the stored row,
- * NULL when none does.  Columns that it does not carry are skipped.
+ * NULL when none does.  Columns that it does not carry are skipped, and those
+ * that it fills.
  */
 const char *
-cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
+cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored,
+					 bool late)
 {
 	for (int i = 0; i < image->cols->ncols; i++)
 	{
@@ -404,9 +488,10 @@ cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const C
 		Datum		a,
 					b;
 
-		if (!cdc_event_carries(ev, i))
+		if (!cdc_event_carries(ev, i) ||
+			(late && image->marks->late[i].kind != CDC_FOUND_STORED))
 			continue;
-		a = event_column(image, ev, i, &anull);
+		a = cdc_image_column(image, ev, i, &anull);
 		b = slot_getattr(stored->slot, leaf->attno[c->attno - 1], &bnull);
 		if (anull != bnull || (!anull && !datum_image_eq(a, b, c->byval, c->len)))
 			return c->name;
@@ -430,8 +515,8 @@ cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b)
 			return true;
 		if (!cdc_event_carries(a, i))
 			continue;
-		avalue = event_column(image, a, i, &anull);
-		bvalue = event_column(image, b, i, &bnull);
+		avalue = cdc_image_column(image, a, i, &anull);
+		bvalue = cdc_image_column(image, b, i, &bnull);
 		if (anull != bnull || (!anull && !datum_image_eq(avalue, bvalue, c->byval, c->len)))
 			return true;
 	}

@@ -107,7 +107,8 @@ find_named_key(CdcTarget *target, List *names)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("key column \"%s\" does not exist in target \"%s\"",
-							(char *) lfirst(lc), target->name)));
+							(char *) lfirst(lc), target->name),
+					 errhint("Names are taken as written: without quotes, and upper case counts.")));
 		for (int i = 0; i < foreach_current_index(lc); i++)
 			if (strcmp(list_nth(names, i), lfirst(lc)) == 0)
 				ereport(ERROR,

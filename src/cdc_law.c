@@ -16,7 +16,7 @@
 static CdcVerdict
 verdict(CdcOutcome outcome)
 {
-	CdcVerdict	v = {outcome, false, false, false};
+	CdcVerdict	v = {outcome, false, false, false, false};
 
 	v.write = outcome == CDC_INSERTED || outcome == CDC_UPDATED || outcome == CDC_DELETED;
 	return v;

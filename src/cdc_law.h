@@ -85,6 +85,7 @@ typedef struct CdcVerdict
 	bool		write;			/* the event changes the stored row */
 	bool		compare;		/* duplicate whose image may differ */
 	bool		crossed;		/* an upsert and a delete met at one position */
+	bool		late;			/* only columns older than the stored row change */
 } CdcVerdict;
 
 extern CdcVerdict cdc_law_judge(CdcClass class, const uint8 *e, int elen,

@@ -36,6 +36,8 @@
  *	cdc_spill		the fold beyond memory: events sorted by key on disk
  *	cdc_chain		the events of one key: rank, ties, what stays below a winner
  *	cdc_image		the row that an event leaves
+ *	cdc_marks		which columns of a row are older than the row
+ *	cdc_search		where the value of such a column comes from
  *	cdc_tombstone	the side table: deletes remembered outside of the target
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_row			one row written, as by an ordinary statement
@@ -46,6 +48,7 @@
  *	cdc_guard		the trigger that refuses what the law would not write
  *	cdc_guarded		the table it fires for: rule, what is stored for a key
  *	cdc_exempt		how the extension's own writes get past it
+ *	cdc_append		tables that are only added to
  *	cdc_registry	what is recorded of a target: its rule, fence, floor, epoch
  *	cdc_sql			texts for statements over a target's rows
  *	cdc_fence		purging, fences, floors, epochs, taking back
@@ -63,6 +66,7 @@
  *	cdc_follow		event triggers: renames, new owners, drops
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
+ *					(cdc_apply_record: what a call records)
  *	cdc_explain		what an apply would make of each event, and why
  *					(cdc_reason: in words)
  *	cdc_resurrected	rows that live although they should not
@@ -86,10 +90,10 @@
  * event_view_read decode source;
  * all -> group apply runs; group status -> registry; runs -> registry;
  * history -> rule target column consume bookmark read registry attach_ddl; follow -> history;
- * guard -> guarded exempt law; guarded -> rule registry target home tombstone;
+ * guard -> guarded exempt law; append -> registry guard attach_ddl; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
- * image -> home fold event column; everything -> key position; position ->
+ * image -> marks search home fold event column; search -> marks; everything -> key position; position ->
  * postgres.h.
  *
  *-------------------------------------------------------------------------

@@ -33,6 +33,7 @@
 #include "utils/snapmgr.h"
 
 #include "cdc_apply.h"
+#include "cdc_probe.h"
 
 /* Index entries that a walk passes by before it starts anew from the root. */
 #define CDC_WALK_STEPS	32

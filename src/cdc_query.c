@@ -17,6 +17,7 @@
 #include "utils/rel.h"
 
 #include "cdc_apply.h"
+#include "cdc_consume.h"
 
 /* A column of the query; where it stands. */
 static int

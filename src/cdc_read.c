@@ -24,6 +24,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "cdc_consume.h"
 #include "cdc_progress.h"
 #include "cdc_read.h"
 
@@ -461,56 +462,6 @@ receiver_nothing(DestReceiver *self)
 {
 }
 
-/* ---------- faults ---------- */
-
-static void
-report_faults(CdcReader *r)
-{
-	const char *staging = r->cols->staging_name;
-
-	if (r->bad_op.count > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown op \"%s\" in staging \"%s\"", cdc_clip(r->bad_op.value), staging),
-				 errdetail("Rows: %lld, one with %s.", (long long) r->bad_op.count,
-						   r->bad_op.example),
-				 errhint("Say in op_map what it means: 'upsert', 'snapshot', 'delete', 'retraction', 'truncate' or 'ignore'.")));
-	if (r->null_key.count > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("NULL in the key of events in staging \"%s\"", staging),
-				 errdetail("Rows: %lld, one with %s.", (long long) r->null_key.count,
-						   r->null_key.example),
-				 errhint("Every event must carry the whole key of the target; see the source's replica identity or message key.")));
-	if (r->null_position.count > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("events without a position in staging \"%s\"", staging),
-				 errdetail("Rows: %lld, one with %s.", (long long) r->null_position.count,
-						   r->null_position.example),
-				 errhint("Only snapshot rows may lack a position; NULL and 0/0 are none. If staging has it elsewhere, say so in staging_position.")));
-	if (r->truncates.count > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("truncate events in staging \"%s\" need an attached target", staging),
-				 errdetail("Rows: %lld, one with %s.",
-						   (long long) r->truncates.count, r->truncates.example),
-				 errhint("Attach it with cdc_attach(); or keep them out with staging_filter, or map them to 'ignore' in op_map.")));
-	if (r->rule->check_events && r->result->events != r->rule->expect_events)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("staging \"%s\" has another number of events than expected", staging),
-				 errdetail("It has %lld, expect_events is %lld.", (long long) r->result->events,
-						   (long long) r->rule->expect_events),
-				 errhint("Wait for the rest of the batch, or look for what loaded too much.")));
-	if (r->null_records > 0)
-		ereport(WARNING,
-				(errmsg("records without op, position and values in staging \"%s\" were ignored",
-						staging),
-				 errdetail("Records: %lld. Kafka null-value records look so; they follow a delete event.",
-						   (long long) r->null_records)));
-}
-
 /* staging_position over rows that come as they stand; with casts made anew it is too. */
 void
 cdc_read_make_position(CdcReader *r)
@@ -614,5 +565,5 @@ cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFo
 	SPI_finish();
 	MemoryContextDelete(r->row_context);
 	if (watch == NULL)
-		report_faults(r);
+		cdc_read_report_faults(r);
 }

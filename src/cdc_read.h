@@ -63,4 +63,7 @@ extern bool cdc_read_row(CdcReader *r, TupleTableSlot *slot, CdcIncoming *in, Cd
 extern void cdc_read_make_position(CdcReader *r);
 extern void cdc_watch_staging(CdcReader *r, const char *sql);
 
+/* in cdc_report.c */
+extern void cdc_read_report_faults(const CdcReader *r);
+
 #endif							/* CDC_READ_H */

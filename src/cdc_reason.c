@@ -64,6 +64,20 @@ why_duplicate(const CdcToldKey *group)
 	return "this position is stored already";
 }
 
+/* An event that loses to the stored row, but not to all of its columns. */
+static const char *
+why_late(const CdcToldKey *group)
+{
+	const char *age = cdc_pos_compare(group->pos.bytes, group->placed, group->judged.stored.bytes,
+									  group->judged.stored.len) < 0 ? "older than" : "as old as";
+
+	if (group->class == CDC_DELETE || group->class == CDC_RETRACTION)
+		return psprintf("%s the stored row, at %s, but newer than what its column \"%s\" holds, which goes with the row deleted here",
+						age, pos_of(&group->judged.stored), group->judged.late);
+	return psprintf("%s the stored row, at %s, but newer than its column \"%s\", which changes",
+					age, pos_of(&group->judged.stored), group->judged.late);
+}
+
 /* Why the winner became what it became. */
 const char *
 cdc_reason(const CdcTarget *target, const CdcToldKey *group)
@@ -80,6 +94,8 @@ cdc_reason(const CdcTarget *target, const CdcToldKey *group)
 				return psprintf("newer than the delete at %s: the key lives again", at);
 			return "the key is not there";
 		case CDC_UPDATED:
+			if (judged->late != NULL)
+				return why_late(group);
 			if (judged->column != NULL)
 				return psprintf("this position is stored already, but column \"%s\" differs and is written anew (on_same_position)",
 								judged->column);

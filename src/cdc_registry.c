@@ -33,6 +33,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 static const char *const rule_table = "cdc_target_rule";

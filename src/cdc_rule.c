@@ -19,6 +19,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 /* The value that Debezium writes where it does not know one. */
@@ -113,22 +114,6 @@ option_arg(const CdcArgs *args, int arg, const char *param,
 			   lengthof(((const char *const[]) {__VA_ARGS__})), fallback)
 
 static void
-refuse_unsupported(const char *what)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s is not supported yet", what)));
-}
-
-/* Parameters whose machinery is not there yet are refused, never ignored. */
-static void
-check_unsupported(const CdcArgs *args)
-{
-	if (!args->isnull[CDC_ARG_COLUMN_POSITIONS])
-		refuse_unsupported("column_positions");
-}
-
-static void
 read_options(const CdcArgs *args, CdcRule *rule)
 {
 	rule->null_op = OPTION(CDC_ARG_NULL_OP, "null_op", CDC_NULL_OP_AUTO,
@@ -180,7 +165,6 @@ cdc_rule_read(const CdcArgs *args, CdcRule *rule)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("target must not be NULL")));
 	rule->target = DatumGetObjectId(args->values[CDC_ARG_TARGET]);
-	check_unsupported(args);
 	if (!args->isnull[CDC_ARG_STAGING])
 		rule->staging = DatumGetObjectId(args->values[CDC_ARG_STAGING]);
 	if (rule->staging == rule->target)
@@ -199,6 +183,7 @@ cdc_rule_read(const CdcArgs *args, CdcRule *rule)
 	rule->delete_flag_column = name_arg(args, CDC_ARG_DELETE_FLAG_COLUMN);
 	rule->tombstone_column = name_arg(args, CDC_ARG_TOMBSTONE_COLUMN);
 	rule->unchanged_column = name_arg(args, CDC_ARG_UNCHANGED_COLUMN);
+	rule->column_positions = name_arg(args, CDC_ARG_COLUMN_POSITIONS);
 	rule->bookmark_column = args->isnull[CDC_ARG_BOOKMARK_COLUMN] ?
 		pstrdup(CDC_BOOKMARK_COLUMN) : name_arg(args, CDC_ARG_BOOKMARK_COLUMN);
 	if (!args->isnull[CDC_ARG_OP_MAP])

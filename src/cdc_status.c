@@ -12,27 +12,37 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/tableam.h"
+#include "access/transam.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/xid8.h"
 
 #include "cdc_all.h"
+#include "cdc_consume.h"
 #include "cdc_registry.h"
 
 /* Rows are counted one by one in up to so many pages: some 10 ms. */
 #define CDC_COUNTED_BLOCKS	8192
+
+/* And up to so many through an index, which are more than anybody lets wait. */
+#define CDC_COUNTED_ROWS	200000
 
 PG_FUNCTION_INFO_V1(cdc_status_counts);
 
@@ -40,6 +50,8 @@ PG_FUNCTION_INFO_V1(cdc_status_counts);
 typedef struct RowCount
 {
 	const char *flag;			/* only dead rows: their column; NULL: all rows */
+	const char *bookmark;		/* only unread rows: who loaded them; NULL: all rows */
+	uint64		from;			/* they are those of transactions from here on, or of none */
 	BlockNumber blocks;			/* left to count in */
 	int64		rows;
 	bool		known;
@@ -48,7 +60,8 @@ typedef struct RowCount
 static void
 scan_rows(Relation rel, RowCount *count)
 {
-	AttrNumber	attno = count->flag == NULL ? 0 : get_attnum(RelationGetRelid(rel), count->flag);
+	const char *column = count->flag != NULL ? count->flag : count->bookmark;
+	AttrNumber	attno = column == NULL ? 0 : get_attnum(RelationGetRelid(rel), column);
 	bool		is_time = attno > 0 && getBaseType(get_atttype(RelationGetRelid(rel), attno)) == TIMESTAMPTZOID;
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	TableScanDesc scan = cdc_table_beginscan(rel, GetActiveSnapshot());
@@ -59,11 +72,65 @@ scan_rows(Relation rel, RowCount *count)
 		Datum		value = attno > 0 ? slot_getattr(slot, attno, &isnull) : (Datum) 0;
 
 		CHECK_FOR_INTERRUPTS();
-		if (attno <= 0 || (!isnull && (is_time || DatumGetBool(value))))
+		if (attno <= 0 ||
+			(count->flag != NULL ? !isnull && (is_time || DatumGetBool(value)) :
+			 isnull || U64FromFullTransactionId(DatumGetFullTransactionId(value)) >= count->from))
 			count->rows++;
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* An index that has the rows of a transaction together, or NULL. */
+static Relation
+open_bookmark_index(Relation rel, AttrNumber attno)
+{
+	Oid			opclass = GetDefaultOpClass(XID8OID, BTREE_AM_OID);
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (index->rd_index->indisvalid && index->rd_index->indkey.values[0] == attno &&
+			index->rd_rel->relam == BTREE_AM_OID && RelationGetIndexPredicate(index) == NIL &&
+			index->rd_opfamily[0] == get_opclass_family(opclass))
+			return index;
+		index_close(index, AccessShareLock);
+	}
+	return NULL;
+}
+
+/* Count unread rows by an index, as many as it makes sense to count. */
+static void
+count_by_index(Relation rel, RowCount *count)
+{
+	AttrNumber	attno = get_attnum(RelationGetRelid(rel), count->bookmark);
+	Relation	index = attno > 0 ? open_bookmark_index(rel, attno) : NULL;
+
+	count->known = index != NULL;
+	if (index == NULL)
+		return;
+	for (int nulls = 0; nulls < 2; nulls++)
+	{
+		ScanKeyData key;
+		SysScanDesc scan;
+
+		if (nulls)
+			ScanKeyEntryInitialize(&key, SK_ISNULL | SK_SEARCHNULL, attno, InvalidStrategy,
+								   InvalidOid, InvalidOid, InvalidOid, (Datum) 0);
+		else
+			ScanKeyInit(&key, attno, BTGreaterEqualStrategyNumber, F_XID8GE,
+						FullTransactionIdGetDatum(FullTransactionIdFromU64(count->from)));
+		scan = systable_beginscan_ordered(rel, index, GetActiveSnapshot(), 1, &key);
+		while (count->rows < CDC_COUNTED_ROWS && systable_getnext_ordered(scan, ForwardScanDirection) != NULL)
+		{
+			CHECK_FOR_INTERRUPTS();
+			count->rows++;
+		}
+		systable_endscan_ordered(scan);
+	}
+	index_close(index, AccessShareLock);
 }
 
 static void
@@ -82,6 +149,8 @@ count_table(Relation rel, RowCount *count)
 		count->blocks -= blocks;
 		scan_rows(rel, count);
 	}
+	else if (count->bookmark != NULL)
+		count_by_index(rel, count);
 	else if (count->flag == NULL && rel->rd_rel->reltuples >= 0)
 		count->rows += (int64) rel->rd_rel->reltuples;
 	else
@@ -90,12 +159,13 @@ count_table(Relation rel, RowCount *count)
 
 /* Count the rows of a table and its partitions; NULL where it is not known. */
 static Datum
-count_rows(Oid relid, const char *flag, bool *isnull)
+count_rows(Oid relid, RowCount count, bool *isnull)
 {
-	RowCount	count = {.flag = flag, .blocks = CDC_COUNTED_BLOCKS, .known = true};
 	List	   *relids = list_make1_oid(relid);
 	ListCell   *lc;
 
+	count.blocks = CDC_COUNTED_BLOCKS;
+	count.known = true;
 	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
 		relids = find_all_inheritors(relid, NoLock, NULL);
 	foreach(lc, relids)
@@ -137,14 +207,21 @@ cdc_status_counts(PG_FUNCTION_ARGS)
 		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR)))
 	{
 		Oid			staging = cdc_group_staging(target);
+		RowCount	dead = {0};
+		RowCount	waiting = {0};
 
 		if (!reg.rule.isnull[RULE_TOMBSTONE_COLUMN])
-			values[0] = count_rows(target, NameStr(*DatumGetName(reg.rule.values[RULE_TOMBSTONE_COLUMN])),
-								   &isnull[0]);
+		{
+			dead.flag = NameStr(*DatumGetName(reg.rule.values[RULE_TOMBSTONE_COLUMN]));
+			values[0] = count_rows(target, dead, &isnull[0]);
+		}
 		else if (get_rel_relkind(reg.tombstones) == RELKIND_RELATION)
-			values[0] = count_rows(reg.tombstones, NULL, &isnull[0]);
+			values[0] = count_rows(reg.tombstones, dead, &isnull[0]);
 		if (OidIsValid(staging))
-			values[1] = count_rows(staging, NULL, &isnull[1]);
+		{
+			waiting.bookmark = cdc_bookmark_look(&reg, staging, &waiting.from);
+			values[1] = count_rows(staging, waiting, &isnull[1]);
+		}
 	}
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, isnull)));
 }

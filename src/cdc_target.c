@@ -41,6 +41,7 @@
 #include "utils/snapmgr.h"
 
 #include "cdc_apply.h"
+#include "cdc_probe.h"
 
 /* Tells the extension's lock on a relation from any other object lock. */
 #define CDC_LOCK_SUBID	0x0CDC
@@ -84,6 +85,7 @@ cdc_target_check(Relation rel)
 				 errmsg("target \"%s\" is a temporary table of another session",
 						cdc_relation_name(rel)),
 				 errdetail("What the other session keeps of it in memory cannot be seen.")));
+	cdc_refuse_append_only(rel);
 	/* refused in these words even where row_security = off would refuse it in others */
 	if (check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
@@ -291,6 +293,45 @@ describe_tombstone(CdcTarget *target, const CdcRule *rule)
 	target->tomb_time = type == TIMESTAMPTZOID;
 }
 
+/* The column that says which columns are older than their row, if the rule has one. */
+static void
+describe_marks(CdcTarget *target, const CdcRule *rule)
+{
+	const char *name = rule->column_positions;
+	const char *table = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(target->rel)),
+												   RelationGetRelationName(target->rel));
+	AttrNumber	attno;
+	Form_pg_attribute att;
+
+	if (name == NULL)
+		return;
+	attno = get_attnum(target->relid, name);
+	if (attno <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column_positions column \"%s\" does not exist in target \"%s\"", name,
+						target->name),
+				 errhint("ALTER TABLE %s ADD COLUMN %s jsonb; cdc_attach() adds it too.", table,
+						 quote_identifier(name))));
+	att = TupleDescAttr(RelationGetDescr(target->rel), attno - 1);
+	if (att->atttypid != JSONBOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column_positions column \"%s\" of target \"%s\" is of type %s", name,
+						target->name, format_type_be(att->atttypid)),
+				 errdetail("It holds a JSON object that only cdc_apply() writes."),
+				 errhint("Name a column of type jsonb, or a new one that cdc_attach() adds.")));
+	if (att->attnotnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column_positions column \"%s\" of target \"%s\" takes no NULL", name,
+						target->name),
+				 errdetail("It is NULL in each row whose columns are all as new as the row."),
+				 errhint("ALTER TABLE %s ALTER COLUMN %s DROP NOT NULL;", table,
+						 quote_identifier(name))));
+	target->marks_attno = attno;
+}
+
 static void
 refuse_generated(CdcTarget *target, AttrNumber attno, const char *what)
 {
@@ -304,7 +345,7 @@ refuse_generated(CdcTarget *target, AttrNumber attno, const char *what)
 				 errdetail("What an event says could not be stored in it.")));
 }
 
-/* Is it a column that the law stands on: key, position or tombstone? */
+/* Is it a column that the law stands on: key, position, tombstone, column positions? */
 bool
 cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno)
 {
@@ -314,7 +355,8 @@ cdc_target_is_law_column(const CdcTarget *target, AttrNumber attno)
 	for (int i = 0; i < target->npos; i++)
 		if (target->pos_attno[i] == attno)
 			return true;
-	return attno == target->tomb_attno; /* 0 in the side-table home */
+	/* these are 0 where there are none */
+	return attno == target->tomb_attno || attno == target->marks_attno;
 }
 
 /* Key, position and tombstone must be columns of their own that can be written. */
@@ -323,12 +365,15 @@ check_law_columns(CdcTarget *target)
 {
 	if (target->tomb_attno != 0)
 		refuse_generated(target, target->tomb_attno, "tombstone");
+	if (target->marks_attno != 0)
+		refuse_generated(target, target->marks_attno, "column_positions");
 	for (int p = 0; p < target->npos; p++)
 		refuse_generated(target, target->pos_attno[p], "position");
 	for (int i = 0; i < target->nkeys; i++)
 	{
 		CdcKey	   *key = &target->keys[i];
-		const char *what = key->attno == target->tomb_attno ? "tombstone" : NULL;
+		const char *what = key->attno == target->tomb_attno ? "tombstone" :
+			key->attno == target->marks_attno ? "column_positions" : NULL;
 
 		refuse_generated(target, key->attno, "key");
 		for (int p = 0; p < target->npos; p++)
@@ -356,5 +401,6 @@ cdc_target_describe(CdcTarget *target, Relation rel, const CdcRule *rule)
 		cdc_tombstones_check(target);
 	else
 		describe_tombstone(target, rule);
+	describe_marks(target, rule);
 	check_law_columns(target);
 }

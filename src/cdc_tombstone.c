@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "cdc_apply.h"
+#include "cdc_probe.h"
 
 typedef struct CdcTombstones
 {

@@ -30,8 +30,9 @@ is_hit(const CdcTarget *target, const CdcStored *stored)
 }
 
 /*
- * Kill the row that was found.  True: somebody else changed it meanwhile, and
- * it may be elsewhere by now.
+ * Kill the row that was found, or the values of it that are older than the
+ * truncate.  True: somebody else changed it meanwhile, and it may be elsewhere
+ * by now.
  */
 static bool
 kill_row(CdcWriter *w, CdcStored *stored)
@@ -47,16 +48,25 @@ kill_row(CdcWriter *w, CdcStored *stored)
 	w->context.poslen = truncate.len;
 	cdc_home_read_state(target, leaf, stored->slot, stored);
 	cdc_home_check_visible(leaf->rri->ri_RelationDesc, stored->slot);
+	old = CurrentMemoryContext;
 	if (is_hit(target, stored))
 	{
 		if (target->tomb_attno != 0)
 			cdc_image_kill(&w->image, leaf, &truncate, stored, leaf->fresh);
-		old = MemoryContextSwitchTo(target->estate->es_query_cxt);
+		MemoryContextSwitchTo(target->estate->es_query_cxt);
 		written = target->tomb_attno != 0 ? cdc_row_update(w, leaf, stored, leaf->fresh) :
 			cdc_row_delete(w, leaf, stored);
-		ExecClearTuple(leaf->fresh);
-		MemoryContextSwitchTo(old);
 	}
+	else if (cdc_marks_any(target, leaf, stored) &&
+			 cdc_marks_kill(&w->image, leaf, &truncate, stored))
+	{
+		/* it came after the truncate, but some of its values before */
+		cdc_image_late(&w->image, leaf, stored, leaf->fresh);
+		MemoryContextSwitchTo(target->estate->es_query_cxt);
+		written = cdc_row_update(w, leaf, stored, leaf->fresh);
+	}
+	MemoryContextSwitchTo(old);
+	ExecClearTuple(leaf->fresh);
 	w->context.keys = NULL;
 	return written == WRITE_AGAIN;
 }

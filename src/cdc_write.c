@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "cdc_probe.h"
 #include "cdc_progress.h"
 #include "cdc_write.h"
 
@@ -54,7 +55,7 @@ check_ties(CdcWriter *w, const CdcEvent *ev)
  */
 static void
 compare_same(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored,
-			 CdcVerdict *v)
+			 bool late, CdcVerdict *v)
 {
 	CdcOnSame	option = w->rule->on_same_position;
 	const char *column;
@@ -63,7 +64,7 @@ compare_same(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *s
 		(option == CDC_SAME_WARN && w->compared++ >= CDC_COMPARE_LIMIT))
 		return;
 	cdc_event_open(w->cols, ev);
-	column = cdc_image_difference(&w->image, leaf, ev, stored);
+	column = cdc_image_difference(&w->image, leaf, ev, stored, late);
 	if (column == NULL)
 		return;
 	if (w->told != NULL)
@@ -90,6 +91,7 @@ static CdcVerdict
 judge(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
 {
 	int			placed = cdc_event_place_len(ev);
+	const char *late = NULL;
 	CdcVerdict	v;
 
 	if (ev->poslen > 0 && stored->pos.len > 0 &&
@@ -99,8 +101,17 @@ judge(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
 										cdc_event_key_text(w->target, w->cols, ev)));
 	v = cdc_law_judge(ev->class, ev->pos, placed, stored->state, &stored->pos,
 					  &w->target->horizon);
+	if (!v.write && cdc_marks_any(w->target, leaf, stored))
+		late = cdc_marks_judge(&w->image, leaf, ev, stored);
 	if (v.compare)
-		compare_same(w, leaf, ev, stored, &v);
+		compare_same(w, leaf, ev, stored, late != NULL, &v);
+	if (!v.write && late != NULL)
+	{
+		v.outcome = CDC_UPDATED;
+		v.write = v.late = true;
+		if (w->told != NULL)
+			w->told->late = late;
+	}
 	if (v.write)
 		check_ties(w, ev);
 	return v;
@@ -197,15 +208,35 @@ write_delete(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored,
 	return written;
 }
 
+/* Write the columns that a late event changes. */
 static CdcWritten
-write_winner(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored, CdcOutcome outcome,
-			 CdcFind how)
+write_late(CdcWriter *w, CdcLeaf *leaf, CdcStored *stored)
+{
+	CdcWritten	written;
+	MemoryContext old;
+
+	cdc_image_late(&w->image, leaf, stored, leaf->fresh);
+	if (w->rule->dry_run)
+		return WRITTEN;
+	old = MemoryContextSwitchTo(w->target->estate->es_query_cxt);
+	written = cdc_row_update(w, leaf, stored, leaf->fresh);
+	MemoryContextSwitchTo(old);
+	return written;
+}
+
+static CdcWritten
+write_winner(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, CdcStored *stored,
+			 const CdcVerdict *v, CdcFind how)
 {
 	CdcWritten	written;
 
 	cdc_event_open(w->cols, ev);
-	written = outcome == CDC_DELETED ? write_delete(w, leaf, ev, stored, how) :
-		write_upsert(w, leaf, ev, stored, how);
+	if (v->late)
+		written = write_late(w, leaf, stored);
+	else if (v->outcome == CDC_DELETED)
+		written = write_delete(w, leaf, ev, stored, how);
+	else
+		written = write_upsert(w, leaf, ev, stored, how);
 
 	ExecClearTuple(leaf->fresh);
 	return written;
@@ -262,7 +293,7 @@ process_winner(CdcWriter *w, const CdcEvent *ev, CdcFind how)
 		if (v.write && stored.slot != NULL && !w->rule->dry_run)
 			cdc_probe_make_room(leaf->probe, stored.slot);
 		if (v.write)
-			written = write_winner(w, leaf, ev, &stored, v.outcome, how);
+			written = write_winner(w, leaf, ev, &stored, &v, how);
 		if (written == WRITE_AGAIN)
 		{
 			how = CDC_FIND_AGAIN;
@@ -386,11 +417,13 @@ cdc_writer_init(CdcWriter *w, CdcTarget *target, CdcColumns *cols, const CdcRule
 	w->image.fold = fold;
 	w->image.rule = rule;
 	w->image.context = &w->context;
+	w->image.marks = cdc_marks_create(target, cols);
 	/* a partition may have more columns, dropped ones, than the target */
 	w->before = palloc(sizeof(Datum) * MaxTupleAttributeNumber);
 	w->before_null = palloc(sizeof(bool) * MaxTupleAttributeNumber);
 	w->keys = palloc0(sizeof(Datum) * target->nkeys);
 	w->keys_null = palloc0(sizeof(bool) * target->nkeys);
+	w->context.isnull = w->keys_null;
 	w->call_context = CurrentMemoryContext;
 	w->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply row",
 										  ALLOCSET_DEFAULT_SIZES);

@@ -9,7 +9,7 @@
 #ifndef CDC_WRITE_H
 #define CDC_WRITE_H
 
-#include "cdc_apply.h"
+#include "cdc_marks.h"
 
 /* something that one WARNING tells of, with one example */
 typedef struct CdcNotice
@@ -38,6 +38,7 @@ typedef struct CdcJudged
 	bool		truncated;		/* by the truncate of its batch */
 	bool		crossed;		/* an upsert and a delete met at one position */
 	const char *column;			/* the first that differs from the stored row, or NULL */
+	const char *late;			/* the first older than it that changes, or NULL */
 } CdcJudged;
 
 typedef struct CdcWriter

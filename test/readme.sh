@@ -8,7 +8,7 @@
 # The server is the one of PGHOST, PGUSER ..; the extension is installed there.
 # A block whose first line is "-- fails: SQLSTATE" must end in that error.
 # A block without a language that comes next, with nothing between, is how the
-# output must end: psql's, less counts of rows, SQLSTATEs, contexts and source locations.
+# output must end: psql's, less counts of rows, SQLSTATEs, names of objects, contexts and source locations.
 # Each page of docs/sources has at least one.
 # Ends with "readme: N passed, N failed", and with failure if any block failed.
 set -u
@@ -33,7 +33,7 @@ run()
 plain()
 {
 	sed -E -e 's/^psql:[^ ]*: //' -e 's/^(ERROR|WARNING|NOTICE):  [0-9A-Z]{5}: /\1:  /' -e 's/ +$//' \
-		-e '/^(LOCATION|CONTEXT):/d' -e '/^\([0-9]+ rows?\)$/d' -e '/^$/d' "$@"
+		-e '/^(LOCATION|CONTEXT|[A-Z]+ NAME):/d' -e '/^\([0-9]+ rows?\)$/d' -e '/^$/d' "$@"
 }
 
 # plain output in $tmp/out must end as the file says

@@ -10,8 +10,8 @@ usage() {
 usage: test/run.sh [--long] [--only SUITE] [--help]
   --long        more histories, a longer feed, longer fuzzing and storms than a
                 quick run has
-  --only SUITE  one of: regress isolation readme law ops dbt feed debezium fuzz
-                memory crash bench majors (may be given several times); dbt
+  --only SUITE  one of: regress isolation readme law ops rerun dbt feed debezium
+                fuzz memory crash bench majors (may be given several times); dbt
                 needs Python packages, or is skipped; majors are other
                 servers, in chroots, where these can be made: see
                 test/majors.sh; bench is the benchmark's shape, not its times;
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
     --only)
       [ $# -ge 2 ] || { usage >&2; exit 2; }
       case $2 in
-        regress | isolation | readme | law | ops | dbt | feed | debezium | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
+        regress | isolation | readme | law | ops | rerun | dbt | feed | debezium | fuzz | memory | crash | bench | majors) only="$only$2 " ;;
         *) usage >&2; exit 2 ;;
       esac
       shift ;;
@@ -169,6 +169,9 @@ if wanted ops; then
   else
     cdc_say "ops: pg_cron is not installed, its jobs are left out"
   fi
+fi
+if wanted rerun; then
+  run_script rerun test/rerun.sh --server --self
 fi
 if wanted dbt; then
   run_script dbt test/dbt/run.sh

@@ -97,7 +97,7 @@ def uuid(b):
 
 
 def safety(b):
-    """What being attached, guarded, or in the other home costs: cdc_apply against itself."""
+    """What being attached, guarded, ready for late columns, or in the other home costs: cdc_apply against itself."""
     rows, events = medium(b)
     row, side = shapes.plain(), shapes.plain(home='side')
     attach = "SELECT cdc_attach('target', 'staging', tombstone_column => 'deleted'%s)"
@@ -112,6 +112,7 @@ def safety(b):
            'attached': Entry(row, 'c', 'cdc', '', [attach % '']),
            'guarded': Entry(row, 'c', 'cdc', '', [attach % ", guard => 'skip'"]),
            'side table': Entry(side, 'c', 'cdc'),
+           'column positions': Entry(row, 'c', 'cdc', ", column_positions => 'marks'", ['ALTER TABLE target ADD COLUMN marks jsonb']),
            'consume delete': Entry(row, 'c', 'cdc', ", consume => 'delete'"),
            'consume truncate': Entry(row, 'c', 'cdc', ", consume => 'truncate'"),
            'consume bookmark': Entry(row, 'c', 'cdc', ", consume => 'bookmark'", bookmark),

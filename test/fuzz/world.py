@@ -391,6 +391,8 @@ class World:
             a['lineage'] = lit(r.choice(['main', 'other'] + EVIL_TEXT))
         if self.chance(0.1):
             a['epoch'] = r.choice(['0', '1', '5', '-1', '4294967295', '4294967296', 'NULL'])
+        if self.chance(0.3):
+            a['column_positions'] = "'the marks'"
         return a
 
     def position_literal(self):
@@ -477,6 +479,7 @@ class World:
             'UPDATE cdc_target_rule SET position_columns = array_fill(\'source_position\'::name, ARRAY[12])',
             'UPDATE cdc_target_rule SET staging_position = %s' % self.expression(),
             'UPDATE cdc_target_rule SET staging_filter = %s' % self.expression(),
+            'UPDATE target SET "the marks" = %s' % lit(r.choice(EVIL_JSON + ['{"": "0/1"}', '{"own": []}', '{"": null}', '{"own": ["0/5"]}'])),
             'UPDATE cdc_target_rule SET op_map = \'[1]\'', 'UPDATE cdc_target_rule SET on_tie = \'nope\'',
             'UPDATE cdc_target_rule SET tombstone_column = \'nope\'', 'UPDATE cdc_target_rule SET guard = \'nope\'',
             'UPDATE cdc_target_state SET tombstones = 0', 'UPDATE cdc_target_state SET tombstones = \'pg_class\'::regclass',

@@ -186,7 +186,8 @@ class Batch:
                  'unchanged_column': 'unchanged' if self.lists else None, 'on_same_position': self.same,
                  'staging_filter': "op <> ''zz''" if self.filtered else None,
                  'on_schema_change': 'ignore' if self.wide else None,
-                 'old_key_columns': '{%s}' % ','.join(self.old) if self.old else None}
+                 'old_key_columns': '{%s}' % ','.join(self.old) if self.old else None,
+                 'column_positions': 'marks' if self.chance(0.3) else None}
         options = ["%s => '%s'" % o for o in given.items() if o[1]]
         options += ['ignore_nulls => true'] if self.ignore_nulls else []
         self.s.run("SELECT cdc_attach('t', 's', %s)" % ', '.join(options))

@@ -25,6 +25,13 @@ compare_restored() {
   gives "$what: triggers always fire" "app.plain|A
 app.plain|A" "$dst" -c "SELECT tgrelid::regclass, tgenabled FROM pg_trigger
     WHERE tgrelid = 'app.plain'::regclass AND NOT tgisinternal"
+  gives "$what: append-only tables are so still, each of them" "12 A" "$dst" -c "
+    SELECT count(*), tgenabled FROM pg_trigger WHERE tgrelid::regclass::text LIKE 'app.score%' AND tgfoid = 'cdc.cdc_append_only'::regproc GROUP BY 2" -F ' '
+  gives "$what: with their rows" "2 2 1" "$dst" -c "
+    SELECT (SELECT count(*) FROM app.score), (SELECT count(*) FROM app.score_parts), (SELECT count(*) FROM app.score_parent)" -F ' '
+  refused "$what: and refuse" 23000 "$dst" -U "$user" -c "UPDATE app.score SET v = 'x'"
+  refused "$what: in a partition" 23000 "$dst" -U "$user" -c "DELETE FROM app.score_parts_1_0"
+  works "$what: nothing is missing" "$dst" -U "$user" -c "SELECT cdc.cdc_make_append_only(t) FROM unnest('{app.score,app.score_parts,app.score_parent}'::regclass[]) t"
 }
 
 # go_on WHAT RESTORED [USER]: the restored database applies further events

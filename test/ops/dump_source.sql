@@ -282,3 +282,15 @@ CREATE SCHEMA gone;
 CREATE TABLE gone.gone (id int PRIMARY KEY, v text);
 SELECT cdc_attach('gone.gone', 'shelved_stage', tombstones => 'row', guard => 'error');
 DROP SCHEMA gone CASCADE;
+
+-- only added to: a plain table, partitions of two depths, children
+CREATE TABLE score (id int, version text, v text, PRIMARY KEY (id, version));
+CREATE TABLE score_parts (id int, version text, v text, PRIMARY KEY (id, version)) PARTITION BY LIST (version);
+CREATE TABLE score_parts_1 PARTITION OF score_parts FOR VALUES IN ('1') PARTITION BY HASH (id);
+CREATE TABLE score_parts_1_0 PARTITION OF score_parts_1 FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+CREATE TABLE score_parent (id int, version text, v text);
+CREATE TABLE score_child () INHERITS (score_parent);
+SELECT cdc_make_append_only(t) FROM unnest('{score,score_parts,score_parent}'::regclass[]) t;
+INSERT INTO score VALUES (1, '1', 'a'), (2, '1', 'b');
+INSERT INTO score_parts VALUES (1, '1', 'a'), (2, '1', 'b');
+INSERT INTO score_child VALUES (1, '1', 'a');

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Operations: dump and restore, drops, locks and cost of attaching, hostile
-# users, extension schemas; and jobs of pg_cron, on a server that has it
+# users, extension schemas, shards applied side by side; and jobs of pg_cron, on a server that has it
 # preloaded for the database ops_cron. A running server (PGHOST, PGPORT, PGUSER of a
 # superuser) with the extension installed is used; databases and roles named
 # ops_* come and go.
 #
-#   bash test/ops/run.sh [dump] [drops] [locks] [hostile] [schemas]
+#   bash test/ops/run.sh [dump] [drops] [locks] [hostile] [schemas] [shards]
 #   bash test/ops/run.sh cron
 #
 # Ends with "ops: N passed, N failed", and with failure if any check failed.
@@ -45,7 +45,7 @@ for role in $ops_roles; do
   psql -X -q -d postgres -c "CREATE ROLE $role LOGIN"
 done
 
-[ $# -gt 0 ] || set -- dump drops locks hostile schemas
+[ $# -gt 0 ] || set -- dump drops locks hostile schemas shards
 for group in "$@"; do
   [ -f "$group.sh" ] || { echo "no such group: $group" >&2; exit 2; }
   begin=$SECONDS

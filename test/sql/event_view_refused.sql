@@ -34,7 +34,7 @@ SELECT view_refused('another database', $$'elsewhere.public.v', 'target', 'landi
 SELECT view_refused('no such schema', $$'nowhere.v', 'target', 'landing', 'payload', 'debezium'$$, '3F000', 'nowhere', show => false);
 SELECT view_refused('no such table', $$'v', 99, 'landing', 'payload', 'debezium'$$, '42P01', '99', 'h', false);
 CREATE TABLE keyless (id int, v text);
-SELECT view_refused('a target without a key', $$'v', 'keyless', 'landing', 'payload', 'debezium'$$, '55000', 'keyless', 'h', false);
+SELECT view_refused('a target without a key', $$'v', 'keyless', 'landing', 'payload', 'debezium'$$, '55000', 'keyless', 'dh', true);
 CREATE VIEW no_table AS SELECT 1 AS id;
 SELECT view_refused('a target that is a view', $$'v', 'no_table', 'landing', 'payload', 'debezium'$$, '42809', 'no_table', 'd', false);
 CREATE SEQUENCE counter;

@@ -254,6 +254,27 @@ CALL fc.stage('doc_in', $$ ('u', 12, '1', 'b1', '4/30') $$);
 SELECT fc.is('FC08 B2 is counted', fc.apply('doc', 'doc_in'), '1 = 1 stale');
 SELECT fc.is('FC08 the row does not go back', (SELECT title || '@' || source_position FROM doc), '2@4/40');
 
+-- with column positions every order ends with the source's truth
+ALTER TABLE doc ADD cdc_columns jsonb;
+TRUNCATE doc;
+INSERT INTO doc VALUES (12, '0', 'b0', false, '4/10');
+CALL fc.stage('doc_in', $$ ('u', 12, '2', '__debezium_unavailable_value', '4/40'), ('u', 12, '1', 'b1', '4/30') $$);
+SELECT fc.deliveries('doc', 'doc_in', 'any', '12|2|b1|{"": "4/40", "body": "4/30"}@4/40', $$column_positions => 'cdc_columns'$$);
+CALL fc.stage('doc_in', $$ ('u', 12, '2', '__debezium_unavailable_value', '4/40') $$);
+SELECT fc.is('FC08 B1 is marked', fc.apply('doc', 'doc_in', $$column_positions => 'cdc_columns'$$) || ', ' || fc.state('doc'),
+             '1 = 1 updated, 12|2|b0|{"": "4/40", "body": "4/10"}@4/40');
+CALL fc.stage('doc_in', $$ ('u', 12, '1', 'b1', '4/30') $$);
+SELECT fc.is('FC08 B2 fills its column', fc.apply('doc', 'doc_in', $$column_positions => 'cdc_columns'$$) || ', ' || fc.state('doc'),
+             '1 = 1 updated, 12|2|b1|{"": "4/40", "body": "4/30"}@4/40');
+SELECT fc.is('FC08 B2 again', fc.apply('doc', 'doc_in', $$column_positions => 'cdc_columns'$$), '1 = 1 stale');
+-- its kin: no row before, a delete between, a value that is NULL, one that nobody has (FC07's events in any order)
+TRUNCATE doc;
+CALL fc.stage('doc_in', $$ ('c', 6, 'a', 'L6', '9/10'), ('u', 6, 'b', '__debezium_unavailable_value', '9/11'), ('c', 7, 'a', 'L6', '9/10'), ('d', 7, NULL, NULL, '9/11'),
+                              ('c', 7, 'b', NULL, '9/12'), ('u', 7, 'c', '__debezium_unavailable_value', '9/13'), ('u', 8, 'b', '__debezium_unavailable_value', '9/11') $$);
+SELECT fc.deliveries('doc', 'doc_in', 'any', '6|b|L6|{"": "9/11", "body": "9/10"}@9/11 7|c|NULL|{"": "9/13", "body": "9/12"}@9/13 8|b|NULL|{"": "9/11", "body": []}@9/11',
+                     $$column_positions => 'cdc_columns', on_unavailable => 'null'$$);
+ALTER TABLE doc DROP cdc_columns;
+
 \echo FC09: snapshot rows after newer streamed events
 CREATE TABLE ship (id int PRIMARY KEY, w int, deleted boolean NOT NULL DEFAULT false, source_position cdc_position);
 CREATE TABLE ship_in (op text, id int, w int, source_position cdc_position);
