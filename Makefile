@@ -58,6 +58,8 @@ OBJS         = src/cdc_module.o \
                src/cdc_event_view_schema.o src/cdc_event_view_source.o \
                src/cdc_decode.o src/cdc_decode_number.o src/cdc_decode_time.o \
                src/cdc_progress.o src/cdc_runs.o src/cdc_group.o src/cdc_all.o src/cdc_status.o \
+               src/cdc_history.o src/cdc_history_record.o src/cdc_history_create.o src/cdc_history_open.o \
+               src/cdc_history_read.o src/cdc_history_query.o src/cdc_history_sql.o src/cdc_history_write.o \
                src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
@@ -86,7 +88,8 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).control
 
 # the parts of the script, in the order in which they are run
-SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_snapshot.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql \
+SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_snapshot.sql sql/cdc_registry.sql sql/cdc_history.sql \
+               sql/cdc_guard.sql sql/cdc_attach.sql \
                sql/cdc_event_view.sql sql/cdc_see.sql sql/cdc_operate.sql
 
 $(DATA_built): $(SQL_PARTS) $(EXTENSION).control

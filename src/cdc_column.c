@@ -102,8 +102,8 @@ cdc_staging_check(Relation staging)
  * The conversion of a staging column to a target column's type, NULL when the
  * value can be taken as it is.
  */
-static ExprState *
-make_cast(Form_pg_attribute from, Form_pg_attribute to)
+ExprState *
+cdc_column_cast(Form_pg_attribute from, Form_pg_attribute to)
 {
 	CaseTestExpr *input = makeNode(CaseTestExpr);
 	ParseState *pstate;
@@ -337,7 +337,7 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		ListCell   *lc;
 
 		cols->key_attno[i] = need_column(cols, name, "key", NULL);
-		cols->key_cast[i] = make_cast(TupleDescAttr(from, cols->key_attno[i] - 1),
+		cols->key_cast[i] = cdc_column_cast(TupleDescAttr(from, cols->key_attno[i] - 1),
 									  TupleDescAttr(to, target->keys[i].attno - 1));
 		foreach(lc, rule->key_columns)
 			if (strcmp(lfirst(lc), name) == 0)
@@ -350,7 +350,7 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		if (cols->old_attno[i] != 0)
 		{
 			cols->nold++;
-			cols->old_cast[i] = make_cast(TupleDescAttr(from, cols->old_attno[i] - 1),
+			cols->old_cast[i] = cdc_column_cast(TupleDescAttr(from, cols->old_attno[i] - 1),
 										  TupleDescAttr(to, target->keys[i].attno - 1));
 		}
 	}
@@ -385,7 +385,7 @@ map_columns(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		col->source_type = source->atttypid;
 		col->source_len = source->attlen;
 		col->source_byval = source->attbyval;
-		col->cast = make_cast(source, att);
+		col->cast = cdc_column_cast(source, att);
 		col->len = att->attlen;
 		col->byval = att->attbyval;
 		cdc_gaps_describe(col, att->atttypid, rule->unavailable_value);
@@ -497,7 +497,8 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		used = find_column(target->rel, NameStr(att->attname)) != 0 ||
 			cdc_has_name(rule->except_columns, NameStr(att->attname)) ||
 			i + 1 == cols->op_attno || i + 1 == cols->flag_attno ||
-			i + 1 == cols->unchanged_attno || i + 1 == cols->absent_attno || is_bookmark(att, rule) ||
+			i + 1 == cols->unchanged_attno || i + 1 == cols->absent_attno ||
+			i + 1 == cols->time_attno || is_bookmark(att, rule) ||
 			bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, cols->used);
 		for (int k = 0; k < cols->nkeys; k++)
 			used |= cols->nold > 0 && i + 1 == cols->old_attno[k];
@@ -505,6 +506,39 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 			missing = lappend(missing, pstrdup(NameStr(att->attname)));
 	}
 	return missing;
+}
+
+/* "a", "b" */
+char *
+cdc_join_names(List *names)
+{
+	StringInfoData s;
+	ListCell   *lc;
+
+	initStringInfo(&s);
+	foreach(lc, names)
+		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", (char *) lfirst(lc));
+	return s.data;
+}
+
+/* Columns of staging that are not applied, and are not added either. */
+void
+cdc_columns_report_missing(CdcOnSchema option, const CdcTarget *target, const CdcColumns *cols,
+						List *missing)
+{
+	if (option == CDC_SCHEMA_FAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("target \"%s\" lacks columns of staging \"%s\"", target->name,
+						cols->staging_name),
+				 errdetail("Missing: %s.", cdc_join_names(missing)),
+				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
+	if (option == CDC_SCHEMA_WARN)
+		ereport(WARNING,
+				(errmsg("columns of staging \"%s\" are not applied: %s", cols->staging_name,
+						cdc_join_names(missing)),
+				 errdetail("Target \"%s\" has no such columns.", target->name),
+				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
 }
 
 /* Add those columns to the target, with staging's types, as the caller. */

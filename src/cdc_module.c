@@ -76,6 +76,11 @@
  *	cdc_resurrected	rows that live although they should not
  *	cdc_check		the questions to ask before events are applied
  *					(cdc_filtered: deletes that the filter leaves out)
+ *	cdc_history		a row for each version: the phases of cdc_apply_history()
+ *					(cdc_history_open, cdc_history_read: its relations, its batch;
+ *					cdc_history_query, cdc_history_sql, cdc_history_write: what
+ *					changes, found and written by the server's own queries;
+ *					cdc_history_create, cdc_history_record: its tables, its record)
  *	cdc_progress	how far a long call has come
  *	cdc_runs		the log of what was done to attached targets
  *	cdc_group		targets that foreign keys tie
@@ -90,6 +95,7 @@
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
  * all -> group apply runs; group status -> registry; runs -> registry;
+ * history -> rule target column consume bookmark read registry attach_ddl; follow -> history;
  * guard -> guarded exempt law; append -> registry guard attach_ddl; guarded -> rule registry target home tombstone;
  * read -> query op gap fold column peek; fold -> event chain spill ordered; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;

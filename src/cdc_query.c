@@ -101,6 +101,7 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 	q->unchanged_at = add_column(q, &list, cols->unchanged_attno);
 	q->bookmark_at = add_column(q, &list, cols->bookmark_attno);
 	q->absent_at = add_column(q, &list, cols->absent_attno);
+	q->time_at = add_column(q, &list, cols->time_attno);
 	q->key_at = add_columns(q, &list, cols->nkeys, cols->key_attno);
 	for (int i = 0; i < cols->ncols; i++)
 		attnos[i] = cols->cols[i].staging_attno;
