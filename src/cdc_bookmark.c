@@ -382,11 +382,12 @@ cdc_bookmark_recorded(const CdcRegistration *reg, Relation staging)
 }
 
 /*
- * Has a target bookmarks over any of these tables, whatever staging they are
- * of?  Then *below is the least of them; 0: one is void.
+ * Are there bookmarks over any of these tables, whatever staging they are of,
+ * by others than the targets that are known?  Then *below is the least of
+ * them; 0: one is void.
  */
 bool
-cdc_bookmark_of_tables(Oid target, List *tables, uint64 *below)
+cdc_bookmark_of_others(List *tables, List *known, uint64 *below)
 {
 	Relation	table = cdc_registry_open(bookmark_table, BOOKMARK_COLUMNS, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, GetActiveSnapshot(), 0, NULL);
@@ -402,9 +403,11 @@ cdc_bookmark_of_tables(Oid target, List *tables, uint64 *below)
 		uint64		read;
 
 		heap_deform_tuple(tuple, RelationGetDescr(table), values, isnull);
+		mark.target = DatumGetObjectId(values[BOOKMARK_TARGET]);
 		mark.table = DatumGetObjectId(values[BOOKMARK_TABLE]);
 		mark.attno = DatumGetInt16(values[BOOKMARK_ATTNUM]);
-		if (DatumGetObjectId(values[BOOKMARK_TARGET]) != target || !list_member_oid(tables, mark.table))
+		if (!list_member_oid(tables, mark.table) || list_member_oid(known, mark.target) ||
+			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(mark.target)))
 			continue;
 		mark.filter = isnull[BOOKMARK_FILTER] ? NULL : TextDatumGetCString(values[BOOKMARK_FILTER]);
 		read = read_below(&mark, table, tuple);

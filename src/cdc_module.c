@@ -90,7 +90,8 @@
  * Calls go one way: apply -> rule registry target home column consume bookmark
  * read fold write fence report; column consume read -> bookmark;
  * snapshot -> apply sieve registry; sieve -> home fold law expr;
- * explain resurrected check -> apply watch sql; watch -> read fold;
+ * explain resurrected check -> apply watch sql; check -> filtered -> apply;
+ * read_below -> registry bookmark; watch -> read fold;
  * fence -> sql; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;

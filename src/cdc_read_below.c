@@ -7,7 +7,8 @@
  * partition of or that is a partition of it, or a view over any of these,
  * whatever stands between.  Registry and catalogs are asked by oid: neither
  * names nor what the caller may see come into it, since one target that is
- * missed means rows that it never gets.
+ * missed means rows that it never gets.  Of targets whose recorded staging is
+ * not there, and of histories, which have none recorded, their bookmarks speak.
  *
  *-------------------------------------------------------------------------
  */
@@ -78,36 +79,29 @@ find_readers(Oid landing)
 	return readers;
 }
 
-/*
- * Does an attached target read the table, and up to where?  One whose recorded
- * staging has another name now, or that has none, is known by its bookmarks.
- */
-static bool
-reads(const CdcRegistration *reg, List *readers, uint64 *below)
+/* Up to where an attached target has read its recorded staging; 0: nothing, or without a bookmark. */
+static uint64
+recorded_below(const CdcRegistration *reg, Oid staging)
 {
-	Oid			staging = cdc_rule_recorded_staging(reg, NoLock, true);
-	Relation	rel;
+	Relation	rel = try_relation_open(staging, AccessShareLock);
+	uint64		below = 0;
 
-	if (!OidIsValid(staging))
-		return cdc_bookmark_of_tables(reg->target, readers, below);
-	if (!list_member_oid(readers, staging))
-		return false;
-	rel = try_relation_open(staging, AccessShareLock);
-	*below = 0;
 	if (rel != NULL)
 	{
-		*below = cdc_bookmark_recorded(reg, rel);
+		below = cdc_bookmark_recorded(reg, rel);
 		relation_close(rel, AccessShareLock);
 	}
-	return true;
+	return below;
 }
 
 Datum
 cdc_read_below(PG_FUNCTION_ARGS)
 {
 	Oid			landing = PG_GETARG_OID(0);
-	uint64		least = 0;
+	uint64		least = PG_UINT64_MAX;
+	uint64		below;
 	List	   *readers;
+	List	   *known = NIL;
 	ListCell   *lc;
 
 	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
@@ -117,18 +111,22 @@ cdc_read_below(PG_FUNCTION_ARGS)
 	{
 		CdcRegistered *row = lfirst(lc);
 		CdcRegistration reg;
-		uint64		below;
+		Oid			staging;
 
 		if (!row->attached || get_rel_name(row->target) == NULL)
 			continue;
 		cdc_registry_read_now(row->target, &reg);
-		if (!reg.rule.exists || !reads(&reg, readers, &below))
+		staging = reg.rule.exists ? cdc_rule_recorded_staging(&reg, NoLock, true) : InvalidOid;
+		if (!OidIsValid(staging))
 			continue;
-		if (below == 0)
-			PG_RETURN_NULL();
-		least = least == 0 ? below : Min(least, below);
+		known = lappend_oid(known, row->target);
+		if (list_member_oid(readers, staging))
+			least = Min(least, recorded_below(&reg, staging));
 	}
-	if (least == 0)
+	/* a staging that was renamed, or that each call names, and histories */
+	if (cdc_bookmark_of_others(readers, known, &below))
+		least = Min(least, below);
+	if (least == 0 || least == PG_UINT64_MAX)
 		PG_RETURN_NULL();
 	PG_RETURN_FULLTRANSACTIONID(FullTransactionIdFromU64(least));
 }

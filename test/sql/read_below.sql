@@ -100,6 +100,19 @@ SELECT expect('its row is there', count(*)::text, '1') FROM renamed WHERE loaded
 ALTER TABLE renamed RENAME TO "Landing";
 SELECT applied('"A"', '"Read below"."Landing"');
 
+-- a history has no rule: what it has read by a bookmark counts
+SELECT cdc_create_history('"A"', 'hist');
+SELECT events FROM cdc_apply_history('hist', '"Landing"', consume => 'bookmark', except_columns => '{kind}');
+INSERT INTO "Landing" (op, id, v, source_position) VALUES ('u', 2, 'y', '0/50');
+CALL settle();
+SELECT applied('b', '"Read below"."B view"'), applied('"A"', '"Read below"."Landing"');
+SELECT expect('the history is behind', below('"Landing"'), least_of('hist'));
+SELECT expect('its row is there', count(*)::text, '1') FROM "Landing" WHERE v = 'y' AND loaded_xid >= cdc_read_below('"Landing"');
+SELECT events FROM cdc_apply_history('hist', '"Landing"', consume => 'bookmark', except_columns => '{kind}');
+SELECT expect('all three', below('"Landing"'), least_of('"A"', 'b', 'hist'));
+DROP TABLE hist CASCADE;
+SELECT expect('and the two', below('"Landing"'), least_of('"A"', 'b'));
+
 -- partitions: who reads one, and who reads all
 CREATE TABLE parts (k int, op text, id int, v text, source_position cdc_position, loaded_xid xid8 DEFAULT pg_current_xact_id()) PARTITION BY LIST (k);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1);
