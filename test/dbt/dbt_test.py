@@ -289,6 +289,12 @@ def other_ways_in(database, project, events):
     """Tables and views that were there before; a model that has no position; the end of the history."""
     database.run("CREATE SCHEMA IF NOT EXISTS other; DROP TABLE shop.replayed; DROP VIEW IF EXISTS shop.replayed")
     database.run(f"CREATE TABLE shop.replayed AS SELECT id, name, amount, mood FROM ({TRUTH}) t")
+    before = database.run("SELECT * FROM shop.replayed ORDER BY id")
+    results = project.dbt("run", "-s", "replayed")
+    check("another table under the name of one that was fed is refused", results["replayed"][0] == "error"
+          and "not attached any more" in results["replayed"][1] and "cdc_attach" in results["replayed"][1], results)
+    check("and left alone", database.run("SELECT * FROM shop.replayed ORDER BY id") == before)
+    database.run("DELETE FROM shop.cdc_precedence_models WHERE model = 'replayed'")   # as the error says
     results = project.dbt("run", "-s", "replayed")
     check("a table without a key says which index it needs", results["replayed"][0] == "error"
           and "CREATE UNIQUE INDEX" in results["replayed"][1], results)
@@ -411,6 +417,62 @@ def example(work):
     database.connection.close()
 
 
+def leaving(work):
+    """DROP EXTENSION and back, by the statements of docs/dbt.md, with deletes held by tombstone, row and fence."""
+    database = Database("cdc_dbt_leaving", "dbt_plain")
+    os.environ["PGUSER"] = "dbt_plain"
+    project = Project(os.path.join(ROOT, "dbt", "example"), work, database, "leaving")
+    project.packages(f"packages:\n  - local: {os.path.join(ROOT, 'dbt')}\n")
+    project.dbt("deps")
+    for name in ("landing.sql", "later.sql"):
+        with open(os.path.join(project.path, "setup", name)) as file:
+            database.run(file.read())
+    ok("before leaving", project.dbt("build"))
+    database.run("SELECT cdc_purge_tombstones('shop.customers', up_to => '0/200')")
+    state = """SELECT 'customer', id, name || city, source_position::text, NULL::bool FROM shop.customers UNION ALL
+        SELECT 'dead', id, NULL, source_position::text, NULL FROM shop.customers_tombstones UNION ALL
+        SELECT 'order', id, total::text, source_position::text, deleted FROM shop.orders ORDER BY 1, 2"""
+    before = database.run(state)
+    kinds = [row[0] for row in before]
+    check("deletes of each kind", kinds.count("dead") == 1 and any(row[4] for row in before)
+          and database.value("SELECT fence::text FROM cdc_targets WHERE target = 'shop.customers'::regclass") == "0/200", before)
+    leave, columns, attach = world.blocks("dbt.md", "Leaving and coming back")
+    database.run(leave)
+    # a landing that keeps some time only, and old events that come once more
+    database.run("DELETE FROM landing.customers WHERE op = 'd'; DELETE FROM landing.orders WHERE op = 'd'")
+    database.run("""INSERT INTO landing.orders (op, id, customer_id, total, commit_lsn, seq) VALUES ('c', 12, 1, 3, '0/160', 0);
+        INSERT INTO landing.customers (op, id, name, city, commit_lsn, seq) VALUES
+            ('c', 1, 'Ann', 'Ulm', '0/100', 0), ('c', 3, 'Cid', 'Celle', '0/120', 0)""")
+    database.run(columns)
+    for how in ([], ["--full-refresh"]):
+        results = project.dbt("run", "-s", "marts", *how)
+        for m, words in (("customers", ("not attached any more", "shop.customers_tombstones", "cdc_attach")),
+                         ("orders", ("not attached any more", "cdc_attach"))):
+            check(f"not attached: {m} is refused {how}", results[m][0] == "error" and all(w in results[m][1] for w in words), results[m])
+    check("nothing was attached", database.value("SELECT count(*) FROM cdc_targets") == 0
+          and database.value("SELECT to_regclass('shop.customers_tombstones1') IS NULL"))
+    check("nothing has changed", database.run(state) == before, database.run(state))
+    database.run(attach)
+    for how in ([], ["--full-refresh"], []):
+        # the view that picks from the log by hand has nothing but the log
+        ok(f"back again {how}", project.dbt("build", "--exclude", "customers_by_log", *how))
+        check(f"nothing came back {how}", database.run(state) == before, (before, database.run(state)))
+    check("the fence too", database.value("SELECT fence::text FROM cdc_targets WHERE target = 'shop.customers'::regclass") == "0/200")
+    check("the guard is the configuration's", database.value("SELECT guard FROM cdc_targets WHERE target = 'shop.orders'::regclass") == "error")
+    # by hand before, by dbt from now on: the package has no record, the old side table tells
+    database.run(leave.replace(", shop.customers_by_log", ""))
+    database.run("DROP TABLE shop.cdc_precedence_models")
+    database.run(columns)
+    results = project.dbt("run", "-s", "marts")
+    check("an old side table is reason enough", results["customers"][0] == "error" and "shop.customers_tombstones" in results["customers"][1]
+          and "any more" not in results["customers"][1], results["customers"])
+    ok("marked rows need no more than their column", results, but=("customers",))
+    database.run("DROP TABLE shop.customers, shop.customers_tombstones")
+    ok("from nothing", project.dbt("run", "-s", "marts"))
+    check("is from what the landing has", database.run("SELECT id FROM shop.customers ORDER BY id") == [(1,), (2,), (3,), (4,)])
+    database.connection.close()
+
+
 def main():
     database = Database("cdc_dbt_trial")
     database.run("DO $$ BEGIN CREATE ROLE dbt_reader; EXCEPTION WHEN duplicate_object THEN END $$")
@@ -433,11 +495,13 @@ def main():
     guarded("contracts", contracts, database, project)
     database.drop()
     user = os.environ.get("PGUSER")
-    guarded("example", example, WORK)
-    os.environ.pop("PGUSER", None)
-    if user:
-        os.environ["PGUSER"] = user
-    Database("cdc_dbt_example").drop()
+    for what, function in (("example", example), ("leaving", leaving)):
+        guarded(what, function, WORK)
+        os.environ.pop("PGUSER", None)
+        if user:
+            os.environ["PGUSER"] = user
+    for name in ("cdc_dbt_example", "cdc_dbt_leaving"):
+        Database(name).drop()
     admin = Database("cdc_dbt_trial")
     admin.run("DROP ROLE IF EXISTS dbt_reader, dbt_plain")
     admin.drop()
