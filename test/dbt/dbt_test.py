@@ -1,5 +1,6 @@
 """The dbt package against real dbt.  Run by run.sh; see there."""
 
+import json
 import os
 import sys
 
@@ -473,6 +474,86 @@ def leaving(work):
     database.connection.close()
 
 
+def raw_events(work):
+    """The two models of docs/dbt.md over a landing of Debezium's envelopes."""
+    database = Database("cdc_dbt_raw", "dbt_plain")
+    os.environ["PGUSER"] = "dbt_plain"
+    project = Project(os.path.join(ROOT, "dbt", "example"), work, database, "raw")
+    project.packages(f"packages:\n  - local: {os.path.join(ROOT, 'dbt')}\n")
+    project.dbt("deps")
+    models = os.path.join(project.path, "models")
+    for name, text in zip(("customers_by_hand", "customers_decoded"), world.blocks("dbt.md", "A landing of raw events", "jinja")):
+        with open(os.path.join(models, "marts", name + ".sql"), "w") as file:
+            file.write(text)
+    with open(os.path.join(models, "raw.yml"), "w") as file:
+        file.write("version: 2\nsources:\n  - name: landing_raw\n    schema: landing\n"
+                   "    tables: [{name: customers_raw}, {name: customers_decoded_events}]\n")
+    for name in ("customers_by_hand", "customers_decoded"):
+        path = os.path.join(models, "marts", name + ".sql")
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(text.replace("source('landing'", "source('landing_raw'"))
+    database.run("""CREATE SCHEMA landing; CREATE EXTENSION cdc_precedence;
+        CREATE TABLE landing.customers_raw (payload jsonb, loaded_xid xid8 DEFAULT pg_current_xact_id())""")
+    database.run(world.blocks("dbt.md", "A landing of raw events")[0])
+
+    history = []
+
+    def land(*events):
+        """Each (op, id, name, city, lsn), as Debezium writes it: a JSON null where there is no image."""
+        history.extend(events)
+        for op, key, name, city, lsn in events:
+            row = {"id": key, "name": name, "city": city}
+            database.run("INSERT INTO landing.customers_raw (payload) VALUES (%s)", (json.dumps({
+                "op": op, "before": {"id": key, "name": None, "city": None} if op == "d" else None,
+                "after": None if op in ("d", "t") else row,
+                "source": {"connector": "postgresql", "schema": "public", "table": "customers", "lsn": lsn}}),))
+
+    def right(when):
+        last = {}
+        cut = max([e[4] for e in history if e[0] == "t"], default=0)
+        for op, key, name, city, lsn in sorted(history, key=lambda e: (e[0] != "r", e[4])):
+            if lsn > cut:
+                last[key] = (op, key, name, city)
+        want = sorted(e[1:] for e in last.values() if e[0] != "d")
+        for m in ("customers_by_hand", "customers_decoded"):
+            got = database.run(f"SELECT id, name, city FROM shop.{m} ORDER BY id")
+            check(f"raw events, {when}: {m}", got == want, (got, want))
+            columns = [row[0] for row in database.run(f"SELECT attname::text FROM pg_attribute WHERE attrelid = 'shop.{m}'::regclass"
+                                                      " AND attnum > 0 AND NOT attisdropped ORDER BY attnum")]
+            check(f"raw events, {when}: columns of {m}", columns == ["id", "name", "city", "source_position"], columns)
+
+    both = ("run", "-s", "customers_by_hand", "customers_decoded")
+    database.run("INSERT INTO landing.customers_raw (payload) VALUES (NULL), ('null'), ('{\"ts_ms\": 1}')")
+    land(("r", 9, "Ida", "Jena", 50), ("c", 1, "Ann", "Ulm", 100), ("c", 2, "Bob", "Bonn", 110), ("d", 1, None, None, 120),
+         ("d", 7, None, None, 130))
+    ok("raw events, first run", project.dbt(*both))
+    right("first run")
+    land(("c", 7, "Gus", "Gera", 90), ("u", 1, "Ann", "Köln", 115), ("u", 2, "Bob", None, 140), ("c", 3, "Cid", "Celle", 150))
+    results = project.dbt(*both)
+    ok("raw events, late", results)
+    for m in both[2:]:
+        message = results[m][1]
+        check(f"raw events, only what is new is read: {m}", "CDC 4 events" in message, message)
+    right("late")
+    ok("raw events, full refresh", project.dbt(*both, "--full-refresh"))
+    right("full refresh")
+    land(("t", None, None, None, 145))
+    ok("raw events, truncate", project.dbt(*both))
+    right("truncate")
+    # the trap
+    path = os.path.join(models, "marts", "customers_by_hand.sql")
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(text.replace("nullif(payload->'after', 'null')", "payload->'after'"))
+    land(("d", 3, None, None, 160))
+    results = project.dbt(*both)
+    check("raw events, a JSON null is no image", results["customers_by_hand"][0] == "error" and "NULL" in results["customers_by_hand"][1], results)
+    database.connection.close()
+
+
 def main():
     database = Database("cdc_dbt_trial")
     database.run("DO $$ BEGIN CREATE ROLE dbt_reader; EXCEPTION WHEN duplicate_object THEN END $$")
@@ -495,12 +576,12 @@ def main():
     guarded("contracts", contracts, database, project)
     database.drop()
     user = os.environ.get("PGUSER")
-    for what, function in (("example", example), ("leaving", leaving)):
+    for what, function in (("example", example), ("leaving", leaving), ("raw events", raw_events)):
         guarded(what, function, WORK)
         os.environ.pop("PGUSER", None)
         if user:
             os.environ["PGUSER"] = user
-    for name in ("cdc_dbt_example", "cdc_dbt_leaving"):
+    for name in ("cdc_dbt_example", "cdc_dbt_leaving", "cdc_dbt_raw"):
         Database(name).drop()
     admin = Database("cdc_dbt_trial")
     admin.run("DROP ROLE IF EXISTS dbt_reader, dbt_plain")

@@ -156,11 +156,11 @@ def difference(database, ours, truth):
                         f"(SELECT 'missing', * FROM ({truth} EXCEPT ALL {ours}) b)")
 
 
-def blocks(page, heading):
-    """The SQL of a page under a heading, in order: what readers of it would paste."""
+def blocks(page, heading, language="postgresql"):
+    """The SQL, or models, of a page under a heading, in order: what readers of it would paste."""
     with open(os.path.join(ROOT, "docs", page)) as file:
         section = file.read().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^```postgresql\n(.*?)^```$", section, re.S | re.M)
+    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.S | re.M)
 
 
 def finish(name):
