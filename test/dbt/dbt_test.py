@@ -474,6 +474,58 @@ def leaving(work):
     database.connection.close()
 
 
+def arguments_of_tests(database, project, models):
+    """The tests with the logs of docs/dbt.md: what passes, what fails, and what they ask of a log."""
+    text = world.blocks("dbt.md", "Tests", "yaml")[1].replace("source('landing'", "source('landing_raw'")
+    shown = "".join("    " + line for line in text.splitlines(True))
+
+    def of_both(tests):
+        with open(os.path.join(models, "raw_tests.yml"), "w") as file:
+            file.write("version: 2\nmodels:\n" + "".join(f"  - name: {m}\n{tests}" for m in ("customers_by_hand", "customers_decoded")))
+        results = project.dbt("test", "-s", "customers_by_hand", "customers_decoded")
+        return {name: result for name, result in results.items() if name.startswith("cdc_precedence")}
+
+    def statuses(results):
+        return sorted((name.split("_customers")[0], status) for name, (status, _) in results.items())
+
+    # rows that the truncate has not taken: of a snapshot, and of the log
+    database.run("""INSERT INTO landing.customers_raw (payload) SELECT jsonb_build_object('op', 'r', 'after', jsonb_build_object('id', i,
+        'name', 'of the snapshot'), 'source', '{"connector": "postgresql", "lsn": 60}'::jsonb) FROM generate_series(20, 22) i""")
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"INSERT INTO shop.{m} (id, name) SELECT i, 'of the snapshot' FROM generate_series(20, 22) i")
+    passing = [("cdc_precedence_no_resurrected_rows", "pass")] * 2 + [("cdc_precedence_positions_not_null", "pass")] * 2
+    results = of_both(shown)
+    check("snapshot rows pass, as the log says what they are", statuses(results) == passing, results)
+    plain = "    data_tests: [cdc_precedence.positions_not_null]\n"
+    results = of_both(plain)
+    check("without it they fail", [(r[0], r[1].split()[1]) for r in results.values()] == [("fail", "3")] * 2, results)
+    results = of_both("    data_tests:\n      - cdc_precedence.positions_not_null:\n          arguments: {allow_snapshot_rows: true}\n")
+    check("nothing is allowed without a log", [(r[0], "needs log" in r[1]) for r in results.values()] == [("error", True)] * 2, results)
+
+    # one that nobody knows, one that a change came for, one with a position that is none
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"INSERT INTO shop.{m} (id, name) VALUES (23, 'of nobody'); UPDATE shop.{m} SET source_position = '0/0' WHERE id = 21")
+    database.run("""INSERT INTO landing.customers_raw (payload) VALUES ('{"op": "u", "after": {"id": 22, "name": "x"},
+        "source": {"connector": "postgresql", "lsn": 170}}')""")
+    results = of_both(shown)
+    found = sorted((name.split("_customers")[0], *r[1].split()[:2]) for name, r in results.items() if r[0] == "fail")
+    check("what the log does not say is a snapshot row fails", found == [("cdc_precedence_positions_not_null", "Got", "3")] * 2, results)
+    database.run("DELETE FROM landing.customers_raw WHERE payload @> '{\"op\": \"u\", \"after\": {\"id\": 22}}'")
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"SELECT cdc_set_floor('shop.{m}', '0/100')")
+    results = of_both(plain)
+    check("below a floor they need none", [r[0] for r in results.values()] == ["pass"] * 2, results)
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"SELECT cdc_set_floor('shop.{m}', NULL); DELETE FROM shop.{m} WHERE id >= 20")
+
+    # a log that has not what the tests need
+    raw = "      - cdc_precedence.{}:\n          arguments: {{log: \"{{{{ source('landing_raw', 'customers_raw') }}}}\"{}}}\n"
+    results = of_both("    data_tests:\n" + raw.format("no_resurrected_rows", "") + raw.format("positions_not_null", ", allow_snapshot_rows: true"))
+    check("a raw log is refused by the names that it lacks", len(results) == 4 and all(
+        r[0] == "error" and 'has no column "id", "op"' in r[1] and "payload, loaded_xid" in r[1] for r in results.values()), results)
+    os.remove(os.path.join(models, "raw_tests.yml"))
+
+
 def raw_events(work):
     """The two models of docs/dbt.md over a landing of Debezium's envelopes."""
     database = Database("cdc_dbt_raw", "dbt_plain")
@@ -542,6 +594,7 @@ def raw_events(work):
     land(("t", None, None, None, 145))
     ok("raw events, truncate", project.dbt(*both))
     right("truncate")
+    arguments_of_tests(database, project, models)
     # the trap
     path = os.path.join(models, "marts", "customers_by_hand.sql")
     with open(path) as file:
