@@ -289,7 +289,7 @@ def tests_can_fail(database, project):
 def other_ways_in(database, project, events):
     """Tables and views that were there before; a model that has no position; the end of the history."""
     database.run("CREATE SCHEMA IF NOT EXISTS other; DROP TABLE shop.replayed; DROP VIEW IF EXISTS shop.replayed")
-    database.run(f"CREATE TABLE shop.replayed AS SELECT id, name, amount, mood FROM ({TRUTH}) t")
+    database.run(f"CREATE TABLE shop.replayed AS SELECT id, name, amount, mood, now() AS loaded_then FROM ({TRUTH}) t")
     before = database.run("SELECT * FROM shop.replayed ORDER BY id")
     results = project.dbt("run", "-s", "replayed")
     check("another table under the name of one that was fed is refused", results["replayed"][0] == "error"
@@ -303,6 +303,7 @@ def other_ways_in(database, project, events):
     deliver(database, events.batch(600))
     results = project.dbt("run", "--exclude", "changing", "cut_*")
     ok("the whole history, a table taken over", results)
+    check("what its former writer fed is named", "does not feed" in project.output and "new rows: loaded_then." in project.output, project.output)
     all_right(database, "the whole history", [m for m in READ if m not in ("plain", "swapped", "in_row")])
     for m in ("plain", "swapped", "in_row"):
         wrong = difference(database, READ[m], truth())
