@@ -33,7 +33,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_probe.o \
                src/cdc_bulk.o \
                src/cdc_peek.o \
-               src/cdc_fold.o \
+               src/cdc_fold.o src/cdc_ordered.o \
                src/cdc_spill.o \
                src/cdc_image.o src/cdc_marks.o src/cdc_search.o \
                src/cdc_write.o \
@@ -45,6 +45,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_guard.o src/cdc_guarded.o src/cdc_exempt.o src/cdc_append.o \
                src/cdc_registry.o \
                src/cdc_apply.o \
+               src/cdc_sieve.o src/cdc_snapshot.o \
                src/cdc_watch.o src/cdc_reason.o src/cdc_explain.o src/cdc_resurrected.o src/cdc_check.o \
                src/cdc_attach.o \
                src/cdc_attach_ddl.o \
@@ -57,6 +58,8 @@ OBJS         = src/cdc_module.o \
                src/cdc_event_view_schema.o src/cdc_event_view_source.o \
                src/cdc_decode.o src/cdc_decode_number.o src/cdc_decode_time.o \
                src/cdc_progress.o src/cdc_runs.o src/cdc_group.o src/cdc_all.o src/cdc_status.o \
+               src/cdc_history.o src/cdc_history_record.o src/cdc_history_create.o src/cdc_history_open.o \
+               src/cdc_history_read.o src/cdc_history_query.o src/cdc_history_sql.o src/cdc_history_write.o \
                src/cdc_follow.o
 
 DATA         = $(patsubst $(HERE)%,%,$(wildcard $(HERE)sql/$(EXTENSION)--*--*.sql))
@@ -85,7 +88,8 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/$(EXTENSION).control
 
 # the parts of the script, in the order in which they are run
-SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_registry.sql sql/cdc_guard.sql sql/cdc_attach.sql \
+SQL_PARTS    = sql/$(EXTENSION).sql sql/cdc_source.sql sql/cdc_apply.sql sql/cdc_snapshot.sql sql/cdc_registry.sql sql/cdc_history.sql \
+               sql/cdc_guard.sql sql/cdc_attach.sql \
                sql/cdc_event_view.sql sql/cdc_see.sql sql/cdc_operate.sql
 
 $(DATA_built): $(SQL_PARTS) $(EXTENSION).control

@@ -76,6 +76,7 @@ BEGIN
                         AND s.relkind IN ('r', 'p', 'v', 'm', 'f')
     WHERE t.relnamespace = target_namespace AND t.relkind IN ('r', 'p') AND NOT t.relispartition
       AND NOT @extschema@.cdc_is_side_table(t.oid)
+      AND NOT @extschema@.cdc_is_history(t.oid)
       AND NOT EXISTS (
         SELECT FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'cdc_precedence'
         WHERE d.classid = 'pg_class'::regclass AND d.objid = t.oid

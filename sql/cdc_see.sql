@@ -96,6 +96,7 @@ LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
                     WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e')
     AND NOT EXISTS (SELECT FROM @extschema@.cdc_targets t WHERE t.target = c.oid)
     AND NOT @extschema@.cdc_is_side_table(c.oid)
+    AND NOT @extschema@.cdc_is_history(c.oid)
     AND has_table_privilege(c.oid, 'SELECT')
     AND (EXISTS (SELECT FROM pg_attribute a
                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

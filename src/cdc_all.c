@@ -27,6 +27,7 @@
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
@@ -48,8 +49,9 @@
 #define ALL_ERROR		(ALL_RESULT + RESULT_COLUMNS)
 #define ALL_COLUMNS		(ALL_ERROR + 1)
 
-/* Failures that one message lists. */
+/* Failures that one message lists, and bytes of each that are kept. */
 #define CDC_FAILURES_LISTED	20
+#define CDC_FAILURE_CLIP	4096
 
 PG_FUNCTION_INFO_V1(cdc_apply_attached);
 PG_FUNCTION_INFO_V1(cdc_apply_all);
@@ -180,7 +182,10 @@ apply_as_owner(CdcGroup *group)
 
 /* ---------- failures ---------- */
 
-/* An error with its detail and hint, in one line of text. */
+/*
+ * An error with its detail and hint, in one line of text.  An owner's code can
+ * make it as long as it likes.
+ */
 static char *
 error_text(const ErrorData *edata)
 {
@@ -194,7 +199,20 @@ error_text(const ErrorData *edata)
 		appendStringInfo(&s, " %s", edata->detail);
 	if (edata->hint != NULL)
 		appendStringInfo(&s, " %s", edata->hint);
+	if (s.len > CDC_FAILURE_CLIP)
+		strcpy(s.data + pg_mbcliplen(s.data, s.len, CDC_FAILURE_CLIP), "...");
 	return s.data;
+}
+
+/*
+ * Was the call cancelled?  Code of an owner can raise the same SQLSTATE, and so
+ * can another server that it asks: that is a failure like any other.
+ */
+static bool
+is_cancel(const ErrorData *edata)
+{
+	return edata->sqlerrcode == ERRCODE_QUERY_CANCELED &&
+		edata->funcname != NULL && strcmp(edata->funcname, "ProcessInterrupts") == 0;
 }
 
 /*
@@ -285,7 +303,7 @@ apply_group(List *members, bool nowait)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
-		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		if (is_cancel(edata))
 			ReThrowError(edata);
 		again = list_length(still_attached(left)) < list_length(left);
 		if (!again)
@@ -417,7 +435,7 @@ apply_and_commit(List *members, bool nowait)
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
 		FlushErrorState();
-		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		if (is_cancel(edata))
 			ReThrowError(edata);
 		/* a commit that fails has done this */
 		if (!committing)

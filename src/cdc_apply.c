@@ -211,18 +211,6 @@ describe(CdcApply *apply)
 
 /* ---------- 2. columns that only staging has ---------- */
 
-static char *
-join_names(List *names)
-{
-	StringInfoData s;
-	ListCell   *lc;
-
-	initStringInfo(&s);
-	foreach(lc, names)
-		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", (char *) lfirst(lc));
-	return s.data;
-}
-
 static void
 append_columns(CdcApply *apply, List *missing)
 {
@@ -256,19 +244,8 @@ handle_schema_change(CdcApply *apply)
 		return;
 	if (option == CDC_SCHEMA_APPEND && !apply->rule.dry_run)
 		append_columns(apply, missing);
-	else if (option == CDC_SCHEMA_FAIL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("target \"%s\" lacks columns of staging \"%s\"", apply->target.name,
-						apply->cols.staging_name),
-				 errdetail("Missing: %s.", join_names(missing)),
-				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
-	else if (option == CDC_SCHEMA_WARN)
-		ereport(WARNING,
-				(errmsg("columns of staging \"%s\" are not applied: %s", apply->cols.staging_name,
-						join_names(missing)),
-				 errdetail("Target \"%s\" has no such columns.", apply->target.name),
-				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
+	else
+		cdc_columns_report_missing(option, &apply->target, &apply->cols, missing);
 }
 
 /*
@@ -309,7 +286,7 @@ fed_columns(CdcApply *apply)
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("staging \"%s\" no longer feeds columns of target \"%s\"",
 						cols->staging_name, apply->target.name),
-				 errdetail("Missing: %s. They would keep their old values.", join_names(lost)),
+				 errdetail("Missing: %s. They would keep their old values.", cdc_join_names(lost)),
 				 errhint("Mend staging; or take them out of the feed with on_schema_change => 'ignore', or by naming staging in cdc_attach() again.")));
 	return more ? fed : NIL;
 }
@@ -444,8 +421,8 @@ cdc_applied_values(const CdcApplied *applied, Datum *values, bool *isnull)
 	values[RESULT_HIGH] = cdc_registry_position(&applied->high, &isnull[RESULT_HIGH]);
 }
 
-static void
-sum_up(CdcApply *apply, CdcApplied *applied)
+void
+cdc_call_sum_up(CdcApply *apply, CdcApplied *applied)
 {
 	int64		sum = 0;
 
@@ -543,7 +520,7 @@ cdc_apply_run(const CdcArgs *args, bool in_group, CdcApplied *applied)
 	run(apply);
 	PopActiveSnapshot();
 
-	sum_up(apply, applied);
+	cdc_call_sum_up(apply, applied);
 	cdc_call_record_run(apply, &log, applied);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

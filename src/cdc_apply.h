@@ -89,6 +89,8 @@ typedef struct CdcArgs
 	bool		isnull[CDC_ARGS];
 	bool		recorded_position;	/* the expression comes from the attachment */
 	bool		recorded_filter;
+	bool		recorded_except;
+	CdcPos		as_of;			/* of a snapshot (cdc_snapshot.c); len 0: staging holds events */
 } CdcArgs;
 
 typedef struct CdcRule
@@ -130,7 +132,15 @@ typedef struct CdcRule
 	bool		dry_run;
 	bool		nowait;
 	bool		explain;		/* a dry run that keeps to every event (cdc_explain.c) */
+	bool		recorded_except;	/* except_columns are the attachment's */
+	CdcPos		as_of;			/* len > 0: staging holds a snapshot's rows, all as of here */
+	char	   *order_by;		/* in which they are read */
+	struct CdcSieve *sieve;		/* that they pass through first */
+	bool		history;		/* of cdc_apply_history(): the target has a row for each version */
 } CdcRule;
+
+/* Are staging's rows those of a snapshot rather than events? */
+#define cdc_rule_is_snapshot(rule) ((rule)->as_of.len > 0)
 
 struct CdcRegistration;
 
@@ -170,6 +180,7 @@ typedef struct CdcKey
 	FmgrInfo	equal;
 	Oid			family;			/* operator family of the index column */
 	Oid			equal_proc;
+	Oid			equal_op;
 	Oid			sort_op;		/* that brings keys into the index's order */
 	CdcKeyImage image;			/* when equal is equal bytes: where they are */
 	FmgrInfo	hash;			/* fn_oid invalid: none */
@@ -295,6 +306,8 @@ extern void cdc_target_rewind(CdcTarget *target);
 extern void cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys,
 							CdcFind how, TupleTableSlot *slot, CdcStored *stored);
 extern void cdc_home_check_visible(Relation heap, TupleTableSlot *slot);
+extern void cdc_home_read_tombstone(CdcTarget *target, const Datum *keys, CdcFind how,
+									CdcStored *stored);
 extern void cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot,
 								CdcStored *stored);
 extern void cdc_refuse_concurrent(void);
@@ -368,6 +381,8 @@ typedef struct CdcColumns
 	AttrNumber	flag_attno;
 	AttrNumber	unchanged_attno;
 	AttrNumber	absent_attno;
+	AttrNumber	time_attno;		/* when a change was made, for a history */
+	struct CdcSink *sink;		/* who takes the events, or NULL: a fold does */
 	AttrNumber	bookmark_attno;
 	struct CdcBookmark *bookmark;	/* how far staging has been read, or NULL */
 	bool		all_columns;	/* the query selects staging's rows as they stand */
@@ -391,6 +406,9 @@ typedef struct CdcColumns
 extern void cdc_staging_check(Relation staging);
 extern bool cdc_has_name(List *names, const char *name);
 extern List *cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);
+extern char *cdc_join_names(List *names);
+extern void cdc_columns_report_missing(CdcOnSchema option, const CdcTarget *target,
+									   const CdcColumns *cols, List *missing);
 extern void cdc_columns_append(const char *target, Relation staging, List *names);
 extern void cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging,
 							const CdcRule *rule);
@@ -401,6 +419,7 @@ extern void cdc_columns_check_tombstone(Relation staging, const char *tombstone,
 extern void cdc_expr_check(const char *text, const char *param);
 extern char *cdc_expr_canonical(Relation staging, const char *text, const char *param, Oid *type);
 extern char *cdc_expr_localize(Relation staging, const char *text, const char *param);
+extern ExprState *cdc_column_cast(Form_pg_attribute from, Form_pg_attribute to);
 extern Datum cdc_column_convert(CdcColumns *cols, ExprState *cast, Datum value, bool *isnull);
 extern void cdc_columns_renew(CdcColumns *cols);
 
@@ -454,7 +473,8 @@ typedef struct CdcQuery
 				flag_at,
 				unchanged_at,
 				bookmark_at,
-				absent_at;
+				absent_at,
+				time_at;
 	int		   *pos_at,			/* NULL: the position is worked out from the row */
 			   *key_at,
 			   *col_at,
@@ -464,6 +484,7 @@ typedef struct CdcQuery
 } CdcQuery;
 
 extern char *cdc_query_build(CdcQuery *query, CdcColumns *cols, const CdcRule *rule);
+extern char *cdc_query_order(const CdcTarget *target, const CdcColumns *cols);
 
 /* ---------- reading staging (cdc_read.c) ---------- */
 
@@ -490,6 +511,14 @@ typedef struct CdcSeen
 	const char *reason;			/* why it is ignored or cannot be used */
 } CdcSeen;
 
+/* Who takes every event, and every truncate, instead of one winner per key. */
+typedef struct CdcSink
+{
+	void		(*event) (struct CdcSink *sink, const CdcQuery *query, CdcIncoming *in);
+	void		(*truncate) (struct CdcSink *sink, const CdcQuery *query, TupleTableSlot *row,
+							 const CdcPos *pos);
+} CdcSink;
+
 /* Who wants to see every row, and wants bad ones named instead of refused. */
 typedef struct CdcWatch
 {
@@ -499,28 +528,6 @@ typedef struct CdcWatch
 
 extern void cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
 							 CdcFold *fold, CdcWatch *watch, CdcReadResult *result);
-
-/* ---------- the new row (cdc_image.c) ---------- */
-
-typedef struct CdcImage
-{
-	CdcTarget  *target;
-	CdcColumns *cols;
-	CdcFold    *fold;
-	const CdcRule *rule;
-	struct CdcContext *context;
-	struct CdcMarks *marks;		/* NULL without column_positions */
-} CdcImage;
-
-extern void cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-							 const CdcStored *stored, TupleTableSlot *slot);
-extern void cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-							 const CdcStored *stored, TupleTableSlot *slot);
-extern void cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos,
-						   const CdcStored *stored, TupleTableSlot *slot);
-extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-										const CdcStored *stored, bool late);
-extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
 
 /* ---------- writing (cdc_write.c, cdc_row.c) ---------- */
 
@@ -548,6 +555,7 @@ extern const char *cdc_function_name(const char *name);
 extern char *cdc_pos_text(const uint8 *bytes, int len);
 extern char *cdc_value_text(Oid type, Datum value, bool isnull);
 extern char *cdc_key_text(const CdcTarget *target, const Datum *keys, const bool *isnull);
+pg_noreturn extern void cdc_refuse_twins(const char *snapshot, const char *key);
 extern char *cdc_event_key_text(const CdcTarget *target, const CdcColumns *cols,
 								const CdcEvent *ev);
 

@@ -60,6 +60,8 @@ extern void cdc_give_to(Oid relid, Oid owner);
 extern void cdc_attach_plan_columns(CdcAttach *a);
 extern void cdc_attach_add_columns(CdcAttach *a);
 extern char *cdc_collation_name(Oid collation);
+extern char *cdc_opclass_name(Oid opclass);
+extern oidvector *cdc_index_opclasses(Oid index);
 extern bool cdc_side_table_exists(const CdcRegistration *reg);
 extern bool cdc_is_side_column(const char *name);
 extern bool cdc_is_side_shaped(Oid relid);

@@ -261,8 +261,9 @@ cdc_collation_name(Oid collation)
 	return name;
 }
 
-static char *
-opclass_name(Oid opclass)
+/* The qualified name of an operator class, quoted. */
+char *
+cdc_opclass_name(Oid opclass)
 {
 	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
 	Form_pg_opclass form;
@@ -278,8 +279,8 @@ opclass_name(Oid opclass)
 }
 
 /* The operator classes of an index, in the current memory context. */
-static oidvector *
-index_opclasses(Oid index)
+oidvector *
+cdc_index_opclasses(Oid index)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
 	Datum		value;
@@ -302,7 +303,7 @@ static void
 describe_side_table(CdcAttach *a, StringInfo columns, StringInfo index)
 {
 	CdcTarget  *target = &a->target;
-	oidvector  *classes = index_opclasses(target->index);
+	oidvector  *classes = cdc_index_opclasses(target->index);
 
 	for (int i = 0; i < target->nkeys; i++)
 	{
@@ -326,7 +327,7 @@ describe_side_table(CdcAttach *a, StringInfo columns, StringInfo index)
 		appendStringInfo(index, "%s%s", i > 0 ? ", " : "", name);
 		if (OidIsValid(key->collation))
 			appendStringInfo(index, " COLLATE %s", cdc_collation_name(key->collation));
-		appendStringInfo(index, " %s", opclass_name(classes->values[i]));
+		appendStringInfo(index, " %s", cdc_opclass_name(classes->values[i]));
 	}
 	appendStringInfo(columns, CDC_SIDE_POSITION " %s NOT NULL, "
 					 CDC_SIDE_TIME " pg_catalog.timestamptz NOT NULL",

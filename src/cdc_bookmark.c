@@ -30,6 +30,7 @@
 #include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -84,15 +85,19 @@ refuse_kind(Relation staging, const char *why)
 			 errhint("A bookmark needs a table, or a view over one table that passes its bookmark column on.")));
 }
 
-/* A table's column: is its type xid8, its default the loader's transaction? */
+/*
+ * A table's column: is its type xid8, its default the loader's transaction?  A
+ * partition's may also have no default at all: rows without an id are unread.
+ */
 static void
-check_table_column(Relation staging, Relation table, AttrNumber attno)
+check_table_column(Relation staging, Relation table, AttrNumber attno, bool part)
 {
 	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(table), attno - 1);
 	const char *column = NameStr(att->attname);
 	Node	   *expr = att->attgenerated == '\0' ? build_column_default(table, attno) : NULL;
-	bool		known = expr != NULL && IsA(expr, FuncExpr) &&
-		((FuncExpr *) expr)->funcid == F_PG_CURRENT_XACT_ID;
+	bool		known = expr != NULL ?
+		IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == F_PG_CURRENT_XACT_ID :
+		part && att->attgenerated == '\0';
 
 	if (att->atttypid == XID8OID && known)
 		return;
@@ -100,9 +105,33 @@ check_table_column(Relation staging, Relation table, AttrNumber attno)
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("bookmark column \"%s\" of staging \"%s\" does not say which transaction loaded a row",
 					column, cdc_relation_name(staging)),
-			 att->atttypid == XID8OID ? errdetail("Its default is not pg_current_xact_id().") :
-			 errdetail("It is of type %s.", format_type_be(att->atttypid)),
+			 att->atttypid != XID8OID ? errdetail("It is of type %s.", format_type_be(att->atttypid)) :
+			 part ? errdetail("Its default in \"%s\" is not pg_current_xact_id().",
+							  RelationGetRelationName(table)) :
+			 errdetail("Its default is not pg_current_xact_id()."),
 			 errhint("%s", remedy(RelationGetRelid(table), column, true))));
+}
+
+/* Who loads into a partition by its name gets the partition's own default. */
+static void
+check_parts(Relation staging, Relation table, AttrNumber attno)
+{
+	const char *column = NameStr(TupleDescAttr(RelationGetDescr(table), attno - 1)->attname);
+	ListCell   *lc;
+
+	if (!table->rd_rel->relhassubclass)
+		return;
+	foreach(lc, find_all_inheritors(RelationGetRelid(table), NoLock, NULL))
+	{
+		Relation	part = lfirst_oid(lc) != RelationGetRelid(table) ?
+			try_relation_open(lfirst_oid(lc), AccessShareLock) : NULL;
+		AttrNumber	at = part != NULL ? get_attnum(lfirst_oid(lc), column) : 0;
+
+		if (at > 0)
+			check_table_column(staging, part, at, true);
+		if (part != NULL)
+			relation_close(part, NoLock);
+	}
 }
 
 /* The table's column that a simple view passes on as attno; 0: it does not. */
@@ -151,7 +180,8 @@ cdc_bookmark_column(Relation staging, const char *name, bool visible, CdcBookmar
 		if (relkind == RELKIND_RELATION || relkind == RELKIND_PARTITIONED_TABLE)
 		{
 			cdc_refuse_foreign_rows(rel, "bookmark");
-			check_table_column(staging, rel, attno);
+			check_table_column(staging, rel, attno, false);
+			check_parts(staging, rel, attno);
 			break;
 		}
 		if (relkind != RELKIND_VIEW)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cdc_call.h
- *		What cdc_apply.c and cdc_explain.c share: one call and its phases.
+ *		What cdc_apply.c, cdc_snapshot.c and cdc_explain.c share: one call and
+ *		its phases.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,6 +33,7 @@ typedef struct CdcApply
 extern bool cdc_call_open(CdcApply *apply, List **fed);
 extern void cdc_call_begin_target(CdcApply *apply);
 extern void cdc_call_judge_batch(CdcApply *apply);
+extern void cdc_call_sum_up(CdcApply *apply, CdcApplied *applied);
 
 /* in cdc_apply_record.c */
 extern void cdc_call_record(CdcApply *apply, List *fed);

@@ -21,10 +21,13 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 
 #include "cdc_attach.h"
 #include "cdc_call.h"
@@ -67,6 +70,14 @@ tell(CdcCheck *c, const char *name, bool ok, const char *detail, const char *hin
 	if (!isnull[CHECK_HINT])
 		values[CHECK_HINT] = CStringGetTextDatum(hint);
 	tuplestore_putvalues(c->result->setResult, c->result->setDesc, values, isnull);
+}
+
+/* Of several targets, those that may not be looked into do not hide the others. */
+static void
+begin_try(const CdcCheck *c, CdcTry *try)
+{
+	cdc_try_begin(try);
+	try->rights = c->about[0] != '\0';
 }
 
 /* ---------- what can be told without data ---------- */
@@ -205,7 +216,7 @@ check_call(CdcCheck *c, bool with_staging)
 	args->values[CDC_ARG_DRY_RUN] = BoolGetDatum(true);
 	args->isnull[CDC_ARG_DRY_RUN] = false;
 
-	cdc_try_begin(&try);
+	begin_try(c, &try);
 	PG_TRY();
 	{
 		List	   *fed;
@@ -261,7 +272,7 @@ ask(CdcCheck *c, const char *name, const char *sql, const char *hint)
 	char	   *volatile detail = NULL;
 	CdcTry		try;
 
-	cdc_try_begin(&try);
+	begin_try(c, &try);
 	PG_TRY();
 	{
 		Oid			type = REGCLASSOID;
@@ -314,7 +325,7 @@ ask_target(CdcCheck *c)
 			"deliver the events that carry them; jsonb_each() of the column that column_positions names tells which");
 	}
 	ask(c, "rows_resurrected",
-		psprintf("SELECT CASE WHEN count(*) > 0 THEN format('%%s rows live although %%s says that they are gone, one is %%s', count(*), "
+		psprintf("SELECT CASE WHEN count(*) > 0 THEN format('%%s rows live although %%s says that they are gone, one is %%s', count(DISTINCT key), "
 				 "string_agg(DISTINCT CASE evidence WHEN 'log' THEN 'the last word of staging' ELSE 'their tombstone' END, ' or '), min(key::text)) END "
 				 "FROM %s.cdc_find_resurrected($1%s)", schema,
 				 !c->mapped ? ", source => $1" :
@@ -419,6 +430,33 @@ check_target(CdcCheck *c)
 		ask_catalogs(c);
 }
 
+/*
+ * One of all targets: as its owner where the caller may become him, as
+ * cdc_apply_all() applies it, so that who looks at everybody's targets lends
+ * nobody's views and expressions his rights.
+ */
+static void
+check_one_of_all(CdcCheck *c)
+{
+	Oid			owner = cdc_owner_of(c->target);
+	Oid			userid;
+	int			context;
+	int			nest_level;
+
+	GetUserIdAndSecContext(&userid, &context);
+	if (owner == userid || !OidIsValid(owner) || !cdc_can_become(userid, owner))
+	{
+		check_target(c);
+		return;
+	}
+	SetUserIdAndSecContext(owner, context | SECURITY_RESTRICTED_OPERATION);
+	nest_level = NewGUCNestLevel();
+	cdc_restrict_search_path();
+	check_target(c);
+	AtEOXact_GUC(false, nest_level);
+	SetUserIdAndSecContext(userid, context);
+}
+
 Datum
 cdc_check(PG_FUNCTION_ARGS)
 {
@@ -458,9 +496,13 @@ cdc_check(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		c.target = lfirst_oid(lc);
-		if (PG_ARGISNULL(0))
-			c.about = cdc_quoted_relation(c.target);
-		check_target(&c);
+		if (!PG_ARGISNULL(0))
+		{
+			check_target(&c);
+			continue;
+		}
+		c.about = cdc_quoted_relation(c.target);
+		check_one_of_all(&c);
 	}
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(old);

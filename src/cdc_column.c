@@ -102,8 +102,8 @@ cdc_staging_check(Relation staging)
  * The conversion of a staging column to a target column's type, NULL when the
  * value can be taken as it is.
  */
-static ExprState *
-make_cast(Form_pg_attribute from, Form_pg_attribute to)
+ExprState *
+cdc_column_cast(Form_pg_attribute from, Form_pg_attribute to)
 {
 	CaseTestExpr *input = makeNode(CaseTestExpr);
 	ParseState *pstate;
@@ -182,6 +182,8 @@ map_positions(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 {
 	int			n = rule->staging_position != NULL ? 1 : target->npos;
 
+	if (cdc_rule_is_snapshot(rule))
+		return;
 	cols->pos_attno = palloc0(sizeof(AttrNumber) * n);
 	cols->pos_type = palloc0(sizeof(Oid) * n);
 	if (rule->staging_position != NULL)
@@ -256,11 +258,21 @@ find_list(CdcColumns *cols, const CdcRule *rule, const char *named, const char *
 }
 
 static void
+map_lists(CdcColumns *cols, const CdcRule *rule)
+{
+	cols->unchanged_attno = find_list(cols, rule, rule->unchanged_column, CDC_UNCHANGED);
+	cols->absent_attno = find_list(cols, rule, NULL, CDC_ABSENT);
+}
+
+/* What an event is; a snapshot's rows need not say. */
+static void
 map_op(CdcColumns *cols, const CdcRule *rule)
 {
 	TupleDesc	desc = RelationGetDescr(cols->staging);
 	Oid			type;
 
+	if (cdc_rule_is_snapshot(rule))
+		return;
 	cols->op_attno = rule->op_column ? need_column(cols, rule->op_column, "op", "op_column") :
 		find_column(cols->staging, "op");
 	if (rule->delete_flag_column != NULL)
@@ -297,8 +309,6 @@ map_op(CdcColumns *cols, const CdcRule *rule)
 					 errdetail("A delete flag is a boolean, or text or integer that means one."),
 				 errhint("Cast the column in a view over staging.")));
 	}
-	cols->unchanged_attno = find_list(cols, rule, rule->unchanged_column, CDC_UNCHANGED);
-	cols->absent_attno = find_list(cols, rule, NULL, CDC_ABSENT);
 }
 
 /* The n-th key's column before the change, 0 when staging has none. */
@@ -327,7 +337,7 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		ListCell   *lc;
 
 		cols->key_attno[i] = need_column(cols, name, "key", NULL);
-		cols->key_cast[i] = make_cast(TupleDescAttr(from, cols->key_attno[i] - 1),
+		cols->key_cast[i] = cdc_column_cast(TupleDescAttr(from, cols->key_attno[i] - 1),
 									  TupleDescAttr(to, target->keys[i].attno - 1));
 		foreach(lc, rule->key_columns)
 			if (strcmp(lfirst(lc), name) == 0)
@@ -340,11 +350,11 @@ map_keys(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		if (cols->old_attno[i] != 0)
 		{
 			cols->nold++;
-			cols->old_cast[i] = make_cast(TupleDescAttr(from, cols->old_attno[i] - 1),
+			cols->old_cast[i] = cdc_column_cast(TupleDescAttr(from, cols->old_attno[i] - 1),
 										  TupleDescAttr(to, target->keys[i].attno - 1));
 		}
 	}
-	if (cols->nold != n)
+	if (cols->nold != n || cdc_rule_is_snapshot(rule))
 		cols->nold = 0;
 }
 
@@ -375,7 +385,7 @@ map_columns(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 		col->source_type = source->atttypid;
 		col->source_len = source->attlen;
 		col->source_byval = source->attbyval;
-		col->cast = make_cast(source, att);
+		col->cast = cdc_column_cast(source, att);
 		col->len = att->attlen;
 		col->byval = att->attbyval;
 		cdc_gaps_describe(col, att->atttypid, rule->unavailable_value);
@@ -408,7 +418,9 @@ check_names(CdcColumns *cols, CdcTarget *target, const CdcRule *rule)
 
 	foreach(lc, rule->except_columns)
 	{
-		(void) need_column(cols, lfirst(lc), "except", "except_columns");
+		/* what is recorded was said of the attached staging */
+		if (!cdc_rule_is_snapshot(rule) || !rule->recorded_except)
+			(void) need_column(cols, lfirst(lc), "except", "except_columns");
 		for (int i = 0; i < target->nkeys; i++)
 			if (strcmp(target->keys[i].name, lfirst(lc)) == 0)
 				ereport(ERROR,
@@ -449,6 +461,7 @@ cdc_columns_map(CdcColumns *cols, CdcTarget *target, Relation staging, const Cdc
 												   cols->bookmark);
 	}
 	map_op(cols, rule);
+	map_lists(cols, rule);
 	map_keys(cols, target, rule);
 	map_columns(cols, target, rule);
 	cdc_events_map(cols, target, rule);
@@ -484,7 +497,8 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 		used = find_column(target->rel, NameStr(att->attname)) != 0 ||
 			cdc_has_name(rule->except_columns, NameStr(att->attname)) ||
 			i + 1 == cols->op_attno || i + 1 == cols->flag_attno ||
-			i + 1 == cols->unchanged_attno || i + 1 == cols->absent_attno || is_bookmark(att, rule) ||
+			i + 1 == cols->unchanged_attno || i + 1 == cols->absent_attno ||
+			i + 1 == cols->time_attno || is_bookmark(att, rule) ||
 			bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, cols->used);
 		for (int k = 0; k < cols->nkeys; k++)
 			used |= cols->nold > 0 && i + 1 == cols->old_attno[k];
@@ -492,6 +506,39 @@ cdc_columns_missing(CdcTarget *target, CdcColumns *cols, const CdcRule *rule)
 			missing = lappend(missing, pstrdup(NameStr(att->attname)));
 	}
 	return missing;
+}
+
+/* "a", "b" */
+char *
+cdc_join_names(List *names)
+{
+	StringInfoData s;
+	ListCell   *lc;
+
+	initStringInfo(&s);
+	foreach(lc, names)
+		appendStringInfo(&s, "%s\"%s\"", s.len > 0 ? ", " : "", (char *) lfirst(lc));
+	return s.data;
+}
+
+/* Columns of staging that are not applied, and are not added either. */
+void
+cdc_columns_report_missing(CdcOnSchema option, const CdcTarget *target, const CdcColumns *cols,
+						List *missing)
+{
+	if (option == CDC_SCHEMA_FAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("target \"%s\" lacks columns of staging \"%s\"", target->name,
+						cols->staging_name),
+				 errdetail("Missing: %s.", cdc_join_names(missing)),
+				 errhint("Add them, name them in except_columns, or use another on_schema_change.")));
+	if (option == CDC_SCHEMA_WARN)
+		ereport(WARNING,
+				(errmsg("columns of staging \"%s\" are not applied: %s", cols->staging_name,
+						cdc_join_names(missing)),
+				 errdetail("Target \"%s\" has no such columns.", target->name),
+				 errhint("Use on_schema_change => 'append_new_columns' to add them, or name them in except_columns.")));
 }
 
 /* Add those columns to the target, with staging's types, as the caller. */

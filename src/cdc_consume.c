@@ -181,8 +181,10 @@ cdc_consume_lock(Oid relid, bool nowait)
 			taken = lappend_oid(taken, child);
 		else
 		{
-			foreach(lc, taken)
-				UnlockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+			ListCell   *other;
+
+			foreach(other, taken)
+				UnlockRelationOid(lfirst_oid(other), AccessExclusiveLock);
 			UnlockRelationOid(relid, AccessExclusiveLock);
 			return false;
 		}

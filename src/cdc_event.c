@@ -54,7 +54,7 @@ keep_as_read(CdcColumns *cols, const CdcRule *rule)
 	Bitmapset  *used = bms_copy(cols->used);
 	int			in_vain = 0;
 
-	if (rule->explain ||
+	if (rule->explain || rule->history || cdc_rule_is_snapshot(rule) ||
 		(relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
 		(rule->consume == CDC_CONSUME_DELETE && !rule->dry_run) ||
 		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)

@@ -64,7 +64,7 @@ cdc_event_lacks(const CdcColumns *cols, const CdcEvent *ev, int col)
 static inline bool
 cdc_event_kills(const CdcEvent *ev)
 {
-	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION;
+	return ev->class == CDC_DELETE || ev->class == CDC_RETRACTION || ev->class == CDC_MISSING;
 }
 
 /* Is ev the first half of the update whose second half is above it? */
@@ -95,6 +95,15 @@ typedef struct CdcIncoming
 	void		(*complete) (struct CdcIncoming *in, void *arg);
 	void	   *arg;
 } CdcIncoming;
+
+/* Fill in what the reader has put off. */
+static inline void
+cdc_incoming_complete(CdcIncoming *in)
+{
+	if (in->complete != NULL)
+		in->complete(in, in->arg);
+	in->complete = NULL;
+}
 
 typedef struct CdcFold CdcFold;
 

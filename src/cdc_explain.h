@@ -19,6 +19,7 @@ typedef struct CdcTry
 {
 	MemoryContext context;
 	ResourceOwner owner;
+	bool		rights;			/* a lack of them is an answer too */
 	int			code;			/* SQLSTATE of what was caught, */
 	char	   *hint;			/* and its hint, or NULL */
 } CdcTry;

@@ -53,6 +53,11 @@ expression_context(void *arg)
 static void
 refuse_expression(const char *param, const char *text, const char *why)
 {
+	if (strcmp(param, "scope") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("scope is not one expression over a row of the target: %s", cdc_clip(text)),
+				 errdetail("%s", why)));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("%s is not one expression over a staging row: %s", param, cdc_clip(text)),

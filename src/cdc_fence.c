@@ -137,6 +137,7 @@ open_owned(FunctionCallInfo fcinfo, const char *what, const char *operation, Cdc
 	CdcArgs		args;
 	Oid			relid;
 
+	memset(&args, 0, sizeof(args));
 	cdc_position_type_of_function(fcinfo->flinfo->fn_oid);
 	PreventCommandIfReadOnly(what);
 	PreventCommandIfParallelMode(what);

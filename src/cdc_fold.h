@@ -50,6 +50,11 @@ struct CdcFold
 	bool		casts;			/* some column is converted */
 	bool		keep_all;		/* I4 */
 	bool		by_value;		/* the key is one value that decides by itself */
+	bool		in_order;		/* events come in key order: no table (cdc_ordered.c) */
+	CdcEvent   *last;			/* then: leads the key that came last */
+	CdcEvent  **ordered;		/* those of keys before it, since the last spill */
+	int64		nordered;
+	int64		ordered_room;
 	Datum	   *move_values;	/* of the delete that a key move leaves */
 	bool	   *move_isnull;
 };
@@ -64,16 +69,21 @@ extern void cdc_event_free(CdcFold *fold, CdcEvent *ev);
 extern void cdc_event_free_all(CdcFold *fold);
 
 /* cdc_fold.c */
-extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
 extern bool cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys);
 extern uint32 cdc_fold_hash(CdcFold *fold, const Datum *keys);
 
 extern void cdc_fold_prefetch_entry(CdcFold *fold, uint32 hash);
 extern void cdc_fold_prefetch_event(CdcFold *fold, uint32 hash);
 
+/* cdc_ordered.c */
+extern void cdc_ordered_offer(CdcFold *fold, CdcIncoming *in, const Datum *keys);
+extern void cdc_ordered_finish(CdcFold *fold);
+
 /* cdc_spill.c */
 extern CdcSpill *cdc_spill_create(CdcFold *fold);
+extern CdcSpill *cdc_spill_create_ordered(CdcFold *fold);
 extern void cdc_spill_put_chain(CdcFold *fold, const CdcEvent *top);
+extern void cdc_spill_put_ordered(CdcFold *fold, const CdcEvent *top);
 extern void cdc_spill_finish(CdcFold *fold);
 extern void cdc_spill_rewind(CdcFold *fold);
 extern CdcEvent *cdc_spill_next(CdcFold *fold, bool keep);
@@ -81,6 +91,7 @@ extern CdcEvent *cdc_spill_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_spill_end(CdcFold *fold);
 
 /* cdc_chain.c */
+extern void cdc_chain_offer(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
 extern int	cdc_chain_compare(const CdcIncoming *in, const CdcEvent *ev);
 extern bool cdc_chain_same_place(const CdcIncoming *in, const CdcEvent *ev);
 extern CdcEvent *cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev);

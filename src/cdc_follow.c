@@ -30,8 +30,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "cdc_attach.h"
 #include "cdc_consume.h"
+#include "cdc_history.h"
 
 PG_FUNCTION_INFO_V1(cdc_follow_alter);
 PG_FUNCTION_INFO_V1(cdc_follow_drop);
@@ -225,6 +225,7 @@ follow_rename(Oid relid, const RenameStmt *stmt)
 	List	   *family = find_all_inheritors(relid, NoLock, NULL);
 	ListCell   *lc;
 
+	cdc_history_follow_rename(relid, stmt->subname, stmt->newname);
 	foreach(lc, cdc_registry_all())
 	{
 		CdcRegistered *row = lfirst(lc);
@@ -265,8 +266,12 @@ follow_owner_of(Oid target, Oid relid)
 static void
 follow_owner(Oid relid)
 {
+	CdcHistoryRecord history;
 	ListCell   *lc;
 
+	cdc_history_read_record(relid, false, &history);
+	if (OidIsValid(history.events))
+		follow_owner_of(relid, history.events);
 	foreach(lc, cdc_registry_all())
 	{
 		CdcRegistered *row = lfirst(lc);
@@ -307,7 +312,7 @@ cdc_follow_alter(PG_FUNCTION_ARGS)
 
 	if (!rename && !(IsA(stmt, AlterTableStmt) && changes_owner((AlterTableStmt *) stmt)))
 		PG_RETURN_NULL();
-	if (cdc_registry_all() == NIL)
+	if (cdc_registry_all() == NIL && cdc_history_all() == NIL)
 		PG_RETURN_NULL();
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "cdc_follow_alter",
@@ -416,9 +421,13 @@ cdc_follow_drop(PG_FUNCTION_ARGS)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	List	   *rows = cdc_registry_all();
 
-	if (rows != NIL)
-		follow_dropped(rows, reported_relations("pg_event_trigger_dropped_objects"),
-					   is_cascade(data->parsetree));
+	if (rows != NIL || cdc_history_all() != NIL)
+	{
+		List	   *dropped = reported_relations("pg_event_trigger_dropped_objects");
+
+		follow_dropped(rows, dropped, is_cascade(data->parsetree));
+		cdc_history_follow_drop(dropped, is_cascade(data->parsetree));
+	}
 	cdc_bookmark_sweep();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

@@ -423,6 +423,23 @@ cdc_home_read_state(CdcTarget *target, CdcLeaf *leaf, TupleTableSlot *slot, CdcS
 	}
 }
 
+/* The tombstone that the side table may have for the key of what was found. */
+void
+cdc_home_read_tombstone(CdcTarget *target, const Datum *keys, CdcFind how, CdcStored *stored)
+{
+	CdcPos		dead;
+
+	stored->tombstone = target->tombs != NULL && cdc_tombstones_find(target, keys, how, &dead);
+	/* a row at or below its tombstone, put there by hand, is dead */
+	if (stored->tombstone &&
+		(stored->state == CDC_KEY_ABSENT ||
+		 cdc_pos_compare(stored->pos.bytes, stored->pos.len, dead.bytes, dead.len) <= 0))
+	{
+		stored->state = CDC_KEY_TOMBSTONE;
+		stored->pos = dead;
+	}
+}
+
 /* Keys come in order from here on, beginning with the first. */
 void
 cdc_target_rewind(CdcTarget *target)
@@ -445,9 +462,6 @@ void
 cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, CdcFind how,
 				TupleTableSlot *slot, CdcStored *stored)
 {
-	CdcPos		dead;
-
-	stored->tombstone = false;
 	if (cdc_probe_find(leaf->probe, keys, how, slot))
 		cdc_home_read_state(target, leaf, slot, stored);
 	else
@@ -456,17 +470,7 @@ cdc_target_find(CdcTarget *target, CdcLeaf *leaf, const Datum *keys, CdcFind how
 		stored->pos.len = 0;
 		stored->slot = NULL;
 	}
-	if (target->tombs != NULL && cdc_tombstones_find(target, keys, how, &dead))
-	{
-		/* a row at or below its tombstone, put there by hand, is dead */
-		stored->tombstone = true;
-		if (stored->state == CDC_KEY_ABSENT ||
-			cdc_pos_compare(stored->pos.bytes, stored->pos.len, dead.bytes, dead.len) <= 0)
-		{
-			stored->state = CDC_KEY_TOMBSTONE;
-			stored->pos = dead;
-		}
-	}
+	cdc_home_read_tombstone(target, keys, how, stored);
 	/* the batch's truncate comes before its other events */
 	if (stored->state == CDC_KEY_LIVE && target->truncate.len > 0 &&
 		cdc_pos_compare(stored->pos.bytes, stored->pos.len, target->truncate.bytes,

@@ -205,6 +205,7 @@ describe_key(CdcKey *key, CdcTarget *target, Relation index, int i)
 	key->collation = index->rd_indcollation[i];
 	key->family = family;
 	key->equal_proc = get_opcode(eq);
+	key->equal_op = eq;
 	fmgr_info(key->equal_proc, &key->equal);
 	key->image = key_image(key, get_opfamily_proc(family, intype, intype, BTEQUALIMAGE_PROC), intype);
 	key->hash.fn_oid = InvalidOid;

@@ -48,6 +48,22 @@ judge_same(CdcClass class, CdcKeyState state)
 	return v;
 }
 
+/* A snapshot as of a position that is not below the stored one. */
+static CdcVerdict
+judge_snapshot(CdcClass class, CdcKeyState state)
+{
+	CdcVerdict	v;
+
+	if (class == CDC_MISSING)
+		return verdict(state == CDC_KEY_LIVE ? CDC_DELETED : CDC_DUPLICATE);
+	if (state != CDC_KEY_LIVE)
+		return verdict(CDC_INSERTED);
+	/* written if it differs */
+	v = verdict(CDC_DUPLICATE);
+	v.compare = true;
+	return v;
+}
+
 /*
  * Judge an event of this class at position e (elen 0: no position, which only
  * a snapshot row may have) against a key's stored state.  The first rule that
@@ -66,7 +82,7 @@ cdc_law_judge(CdcClass class, const uint8 *e, int elen, CdcKeyState state,
 	if (state != CDC_KEY_LIVE && horizon->fence.len > 0 &&
 		cdc_pos_compare(e, elen, horizon->fence.bytes, horizon->fence.len) <= 0)
 		return verdict(CDC_FENCED);
-	if (state == CDC_KEY_ABSENT)
+	if (state == CDC_KEY_ABSENT && class != CDC_MISSING)
 		return verdict(kills ? CDC_DELETED : CDC_INSERTED);
 
 	if (elen == 0 && stored->len == 0)
@@ -81,6 +97,8 @@ cdc_law_judge(CdcClass class, const uint8 *e, int elen, CdcKeyState state,
 	cmp = cdc_pos_compare(e, elen, stored->bytes, stored->len);
 	if (cmp < 0)
 		return verdict(CDC_STALE);
+	if (class == CDC_IMAGE || class == CDC_MISSING)
+		return judge_snapshot(class, state);
 	if (cmp == 0)
 		return judge_same(class, state);
 	if (kills)

@@ -44,6 +44,8 @@ typedef enum CdcClass
 	CDC_SNAPSHOT,
 	CDC_DELETE,
 	CDC_RETRACTION,
+	CDC_IMAGE,					/* a row of a snapshot that is compared (cdc_snapshot.c) */
+	CDC_MISSING,				/* a key that a complete snapshot lacks */
 	/* these never reach the law */
 	CDC_TRUNCATE,
 	CDC_IGNORE,

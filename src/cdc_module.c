@@ -31,6 +31,7 @@
  *	cdc_read		staging read: rows become events
  *	cdc_watch		the same row by row, where no row may end the call
  *	cdc_fold		one winner per key of a batch
+ *	cdc_ordered		the same for events that come in key order
  *	cdc_event		kept events: how they lie in memory, and their values
  *	cdc_peek		what the fold will touch soon, asked for early
  *	cdc_spill		the fold beyond memory: events sorted by key on disk
@@ -67,10 +68,17 @@
  *	cdc_report		names of outcomes, values and context of messages
  *	cdc_apply		the SQL entry point: phases in order, the result row
  *					(cdc_apply_record: what a call records)
+ *	cdc_snapshot	rows as they are in the source, compared with the target
+ *	cdc_sieve		the comparison, in key order; keys that are missing
  *	cdc_explain		what an apply would make of each event, and why
  *					(cdc_reason: in words)
  *	cdc_resurrected	rows that live although they should not
  *	cdc_check		the questions to ask before events are applied
+ *	cdc_history		a row for each version: the phases of cdc_apply_history()
+ *					(cdc_history_open, cdc_history_read: its relations, its batch;
+ *					cdc_history_query, cdc_history_sql, cdc_history_write: what
+ *					changes, found and written by the server's own queries;
+ *					cdc_history_create, cdc_history_record: its tables, its record)
  *	cdc_progress	how far a long call has come
  *	cdc_runs		the log of what was done to attached targets
  *	cdc_group		targets that foreign keys tie
@@ -79,16 +87,18 @@
  *
  * Calls go one way: apply -> rule registry target home column consume bookmark
  * read fold write fence report; column consume read -> bookmark;
+ * snapshot -> apply sieve registry; sieve -> home fold law expr;
  * explain resurrected check -> apply watch sql; watch -> read fold;
  * fence -> sql; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;
  * all -> group apply runs; group status -> registry; runs -> registry;
+ * history -> rule target column consume bookmark read registry attach_ddl; follow -> history;
  * guard -> guarded exempt law; append -> registry guard attach_ddl; guarded -> rule registry target home tombstone;
- * read -> query op gap fold column peek; fold -> event chain spill; write ->
+ * read -> query op gap fold column peek; fold -> event chain spill ordered; write ->
  * home law image row bulk notice; row -> tombstone; home tombstone -> probe;
- * image -> marks search home fold event column; search -> marks; everything -> key position; position ->
- * postgres.h.
+ * image -> marks search home fold event column; search -> marks; everything ->
+ * key position; position -> postgres.h.
  *
  *-------------------------------------------------------------------------
  */

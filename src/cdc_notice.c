@@ -63,7 +63,7 @@ cdc_notice_report(CdcWriter *w)
 						   cdc_pos_text(w->target->horizon.fence.bytes,
 										w->target->horizon.fence.len)),
 				 errhint("A replay of deleted rows looks so; if the events are late, the fence was raised past a position that was not safe (cdc_set_fence).")));
-	if (counts[CDC_STALE] > 0 && w->target->truncate.len == 0 && counts[CDC_DUPLICATE] == 0 && counts[CDC_INSERTED] == 0 &&
+	if (counts[CDC_STALE] > 0 && !cdc_rule_is_snapshot(w->rule) && w->target->truncate.len == 0 && counts[CDC_DUPLICATE] == 0 && counts[CDC_INSERTED] == 0 &&
 		counts[CDC_UPDATED] == 0 && counts[CDC_DELETED] == 0 && counts[CDC_FENCED] == 0)
 		ereport(WARNING,
 				(errmsg("every event of staging \"%s\" is older than what target \"%s\" holds",

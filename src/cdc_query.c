@@ -4,7 +4,8 @@
  *		The query that reads staging.
  *
  * It is a plain SELECT, or with consume => 'delete' one DELETE .. RETURNING.
- * A bookmark adds a condition on the transaction that loaded a row.
+ * A bookmark adds a condition on the transaction that loaded a row; a snapshot
+ * comes in key order.
  * Where rows are taken as they stand (cols->all_columns) it selects all columns
  * in their order, so that the executor hands on the row itself.
  *
@@ -12,11 +13,15 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_operator.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
-#include "cdc_apply.h"
+#include "cdc_attach.h"
 #include "cdc_consume.h"
 
 /* A column of the query; where it stands. */
@@ -96,6 +101,7 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 	q->unchanged_at = add_column(q, &list, cols->unchanged_attno);
 	q->bookmark_at = add_column(q, &list, cols->bookmark_attno);
 	q->absent_at = add_column(q, &list, cols->absent_attno);
+	q->time_at = add_column(q, &list, cols->time_attno);
 	q->key_at = add_columns(q, &list, cols->nkeys, cols->key_attno);
 	for (int i = 0; i < cols->ncols; i++)
 		attnos[i] = cols->cols[i].staging_attno;
@@ -122,7 +128,73 @@ cdc_query_build(CdcQuery *q, CdcColumns *cols, const CdcRule *rule)
 												quote_identifier(get_attname(RelationGetRelid(rel),
 																			 cols->bookmark_attno,
 																			 false))));
+	if (rule->order_by != NULL)
+		appendStringInfo(&sql, " ORDER BY %s", rule->order_by);
 	if (consume)
 		appendStringInfo(&sql, " RETURNING %s", list.data);
 	return sql.data;
+}
+
+/* ---------- the order of a snapshot's rows ---------- */
+
+static char *
+operator_name(Oid operator)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	Form_pg_operator form;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	name = psprintf("OPERATOR(%s.%s)", quote_identifier(get_namespace_name(form->oprnamespace)),
+					NameStr(form->oprname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+/* A key column of the snapshot as a value of the target's column. */
+static char *
+key_expression(const CdcColumns *cols, const CdcKey *key, int i)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(cols->staging), cols->key_attno[i] - 1);
+	const char *name = quote_identifier(NameStr(att->attname));
+	char	   *type;
+	Oid			func;
+
+	/* without a cast it may still be of another type, with other operators */
+	if (cols->key_cast[i] == NULL && att->atttypid == key->type)
+		return pstrdup(name);
+	type = format_type_extended(key->type, key->typmod,
+								FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+	/* as the conversion of a value goes, through text where there is no cast */
+	if (getBaseType(att->atttypid) != getBaseType(key->type) &&
+		find_coercion_pathway(key->type, att->atttypid, COERCION_ASSIGNMENT, &func) == COERCION_PATH_NONE)
+		return psprintf("(%s::pg_catalog.text)::%s", name, type);
+	return psprintf("(%s)::%s", name, type);
+}
+
+/*
+ * An ORDER BY list that brings rows into the order of the target's key index:
+ * the snapshot's, or with cols NULL the target's own.
+ */
+char *
+cdc_query_order(const CdcTarget *target, const CdcColumns *cols)
+{
+	StringInfoData s;
+
+	initStringInfo(&s);
+	for (int i = 0; i < target->nkeys; i++)
+	{
+		const CdcKey *key = &target->keys[i];
+		Oid			collation = TupleDescAttr(RelationGetDescr(target->rel),
+											  key->attno - 1)->attcollation;
+
+		appendStringInfo(&s, "%s%s", i > 0 ? ", " : "", cols != NULL ?
+						 key_expression(cols, key, i) : quote_identifier(key->name));
+		if (OidIsValid(key->collation) && (cols != NULL || key->collation != collation))
+			appendStringInfo(&s, " COLLATE %s", cdc_collation_name(key->collation));
+		appendStringInfo(&s, " USING %s", operator_name(key->sort_op));
+	}
+	return s.data;
 }

@@ -27,6 +27,7 @@
 #include "cdc_consume.h"
 #include "cdc_progress.h"
 #include "cdc_read.h"
+#include "cdc_sieve.h"
 
 /* ---------- one row ---------- */
 
@@ -64,9 +65,8 @@ row_text(CdcReader *r, TupleTableSlot *slot)
 						 cdc_value_text(TupleDescAttr(desc, at)->atttypid, slot->tts_values[at],
 										slot->tts_isnull[at]));
 	}
-	appendStringInfoString(&s, ", position ");
 	for (int i = 0; i < r->cols->npos; i++)
-		appendStringInfo(&s, "%s%s", i > 0 ? ":" : "",
+		appendStringInfo(&s, "%s%s", i > 0 ? ":" : ", position ",
 						 cdc_value_text(r->cols->pos_type[i], r->pos_values[i], r->pos_null[i]));
 	return s.data;
 }
@@ -266,7 +266,7 @@ read_truncate(CdcReader *r, TupleTableSlot *slot, const CdcPos *pos)
 {
 	CdcPos	   *greatest = &r->result->truncate;
 
-	if (!r->rule->attached)
+	if (!r->rule->attached && r->cols->sink == NULL)
 		note_fault(r, &r->truncates, slot);
 	else if (pos->len == 0)
 		note_fault(r, &r->null_position, slot);
@@ -274,6 +274,8 @@ read_truncate(CdcReader *r, TupleTableSlot *slot, const CdcPos *pos)
 	{
 		note_position(r, pos);
 		r->result->truncates++;
+		if (r->cols->sink != NULL)
+			r->cols->sink->truncate(r->cols->sink, &r->query, slot, pos);
 		if (cdc_pos_compare(pos->bytes, pos->len, greatest->bytes, greatest->len) > 0)
 			*greatest = *pos;
 	}
@@ -321,6 +323,11 @@ read_position(CdcReader *r, TupleTableSlot *slot, CdcPos *pos)
 {
 	CdcColumns *cols = r->cols;
 
+	if (cdc_rule_is_snapshot(r->rule))
+	{
+		cdc_pos_copy(pos, &r->rule->as_of);
+		return;
+	}
 	if (r->position != NULL)
 	{
 		cols->econtext->ecxt_scantuple = slot;
@@ -428,7 +435,16 @@ receive_slot(TupleTableSlot *slot, DestReceiver *self)
 
 	if (r->peek != NULL)
 		cdc_peek_ahead(r->peek, slot);
-	if (read_row(r, slot, &in, &pos, &op))
+	if (!read_row(r, slot, &in, &pos, &op))
+		;						/* counted, or its fault noted */
+	else if (r->rule->sieve != NULL)
+		cdc_sieve_take(r->rule->sieve, &in);
+	else if (r->cols->sink != NULL)
+	{
+		in.complete(&in, in.arg);
+		r->cols->sink->event(r->cols->sink, &r->query, &in);
+	}
+	else
 		cdc_fold_offer(r->fold, &in);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(r->row_context);
@@ -483,7 +499,7 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 	r->rule = rule;
 	r->fold = fold;
 	r->watch = watch;
-	r->peek = watch == NULL ? cdc_peek_create(fold) : NULL;
+	r->peek = watch == NULL && fold != NULL ? cdc_peek_create(fold) : NULL;
 	r->call_context = CurrentMemoryContext;
 	r->row_context = AllocSetContextCreate(CurrentMemoryContext, "cdc_apply staging row",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -509,7 +525,7 @@ make_reader(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFold *f
 }
 
 /*
- * Read staging into the fold.  Runs one query through SPI as the caller;
+ * Read staging into the fold, or to cols->sink.  Runs one query through SPI as the caller;
  * raises when any row cannot be used, unless each is watched.
  */
 void

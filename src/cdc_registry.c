@@ -124,8 +124,8 @@ fetch(Relation table, Oid target, Snapshot snapshot)
 }
 
 /* The row as of now. */
-static HeapTuple
-fetch_now(Relation table, Oid target)
+HeapTuple
+cdc_registry_fetch_now(Relation table, Oid target)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	HeapTuple	tuple = fetch(table, target, snapshot);
@@ -138,10 +138,10 @@ fetch_now(Relation table, Oid target)
  * The row as of now.  Under REPEATABLE READ and SERIALIZABLE a row that the
  * transaction's snapshot shows otherwise must not decide anything.
  */
-static HeapTuple
-fetch_latest(Relation table, Oid target)
+HeapTuple
+cdc_registry_fetch_latest(Relation table, Oid target)
 {
-	HeapTuple	tuple = fetch_now(table, target);
+	HeapTuple	tuple = cdc_registry_fetch_now(table, target);
 
 	if (IsolationUsesXactSnapshot())
 	{
@@ -159,7 +159,7 @@ read_record(const char *name, Oid target, bool checked, CdcRecord *record)
 {
 	Relation	table = open_table(name, AccessShareLock);
 
-	record->tuple = checked ? fetch_latest(table, target) : fetch_now(table, target);
+	record->tuple = checked ? cdc_registry_fetch_latest(table, target) : cdc_registry_fetch_now(table, target);
 	record->exists = HeapTupleIsValid(record->tuple);
 	if (record->exists)
 		heap_deform_tuple(record->tuple, RelationGetDescr(table), record->values, record->isnull);
@@ -279,7 +279,7 @@ cdc_registry_side_table_of(Oid relid)
 static bool
 is_attached(Relation table, Oid relid)
 {
-	return HeapTupleIsValid(fetch_latest(table, relid));
+	return HeapTupleIsValid(cdc_registry_fetch_latest(table, relid));
 }
 
 /* Let nobody else attach or detach a table until the transaction ends. */
@@ -466,7 +466,7 @@ static void
 forget_row(const char *name, Oid target)
 {
 	Relation	table = open_table(name, RowExclusiveLock);
-	HeapTuple	tuple = fetch_now(table, target);
+	HeapTuple	tuple = cdc_registry_fetch_now(table, target);
 
 	if (HeapTupleIsValid(tuple))
 		CatalogTupleDelete(table, &tuple->t_self);

@@ -77,6 +77,8 @@ typedef struct CdcRegistered
 
 extern Relation cdc_registry_try_open(const char *name, LOCKMODE lockmode);
 extern Relation cdc_registry_open(const char *name, int columns, LOCKMODE lockmode);
+extern HeapTuple cdc_registry_fetch_now(Relation table, Oid target);
+extern HeapTuple cdc_registry_fetch_latest(Relation table, Oid target);
 extern void cdc_registry_read(Oid target, CdcRegistration *reg);
 extern void cdc_registry_read_now(Oid target, CdcRegistration *reg);
 extern List *cdc_registry_all(void);

@@ -137,6 +137,17 @@ cdc_refuse_mixed_kinds(const char *where)
 			 errhint("Positions of one target must come from one log; make them of one kind in staging_position.")));
 }
 
+/* A snapshot has one row for a key, or the same one more than once. */
+void
+cdc_refuse_twins(const char *snapshot, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CARDINALITY_VIOLATION),
+			 errmsg("snapshot \"%s\" has different rows of one key", snapshot),
+			 errdetail("Key %s: which one is right cannot be known.", key),
+			 errhint("Read the source in one transaction, and load what was read once.")));
+}
+
 /*
  * Error context while a row is in hand: staging, key, position, column.  A
  * tombstone that cannot stand in the target's row gets its hint here, since

@@ -19,12 +19,14 @@
 #include "catalog/pg_operator.h"
 #include "executor/spi.h"
 #include "funcapi.h"
+#include "lib/bloomfilter.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "cdc_attach.h"
 #include "cdc_call.h"
@@ -49,6 +51,7 @@ typedef struct CdcSearch
 	double		sample;
 	Datum	   *keys;
 	bool	   *isnull;
+	bloom_filter *later;		/* keys of which the log has a word behind its truncate */
 } CdcSearch;
 
 PG_FUNCTION_INFO_V1(cdc_find_resurrected);
@@ -90,30 +93,63 @@ find_live_row(CdcSearch *search, CdcPos *pos)
 
 /* ---------- the log's word ---------- */
 
-/* Tell of a key whose last word in the log is this one, if its row lives. */
+/* Is a position of the log one that was applied, as far as that is known? */
+static bool
+is_due(const CdcSearch *search, const CdcPos *pos)
+{
+	const CdcPos *high = &search->call.reg.high;
+
+	return high->len == 0 || cdc_pos_compare(pos->bytes, pos->len, high->bytes, high->len) <= 0;
+}
+
+/* The log's truncate, if it is due, and the floor does not say more. */
+static const CdcPos *
+due_truncate(const CdcSearch *search)
+{
+	const CdcPos *truncate = &search->call.read.truncate;
+	const CdcPos *floor = &search->call.reg.horizon.floor;
+
+	return truncate->len > 0 && is_due(search, truncate) &&
+		cdc_pos_compare(truncate->bytes, truncate->len, floor->bytes, floor->len) > 0 ?
+		truncate : NULL;
+}
+
+/* A sample of keys, the same ones each time. */
+static bool
+is_sampled(const CdcSearch *search, CdcFold *fold)
+{
+	return search->sample >= 1 ||
+		cdc_fold_hash(fold, search->keys) <= search->sample * PG_UINT32_MAX;
+}
+
+/*
+ * Tell of a key whose last word in the log is this one, if its row lives.  What
+ * comes before the truncate is told by hear_truncate().
+ */
 static void
 hear_winner(CdcSearch *search, CdcFold *fold, const CdcEvent *ev)
 {
 	CdcApply   *call = &search->call;
-	const CdcPos *truncate = &call->read.truncate;
+	const CdcPos *truncate = due_truncate(search);
 	CdcPos		gone;
 	CdcPos		stored;
 
 	gone.len = cdc_event_place_len(ev);
 	memcpy(gone.bytes, ev->pos, gone.len);
-	if (cdc_pos_compare(truncate->bytes, truncate->len, gone.bytes, gone.len) >= 0 && truncate->len > 0)
-		gone = *truncate;
-	else if (!cdc_event_kills(ev))
-		return;
-	if (call->reg.high.len > 0 &&
-		cdc_pos_compare(gone.bytes, gone.len, call->reg.high.bytes, call->reg.high.len) > 0)
+	if (truncate != NULL ?
+		cdc_pos_compare(gone.bytes, gone.len, truncate->bytes, truncate->len) <= 0 :
+		!cdc_event_kills(ev))
 		return;
 	for (int i = 0; i < call->target.nkeys; i++)
 		search->keys[i] = cdc_event_value(&call->cols, ev, i + 1, &search->isnull[i]);
-	/* a sample of keys, the same ones each time */
-	if (cdc_fold_hash(fold, search->keys) > search->sample * PG_UINT32_MAX)
-		return;
-	if (find_live_row(search, &stored) &&
+	if (truncate != NULL)
+	{
+		uint32		hash = cdc_fold_hash(fold, search->keys);
+
+		bloom_add_element(search->later, (unsigned char *) &hash, sizeof(hash));
+	}
+	if (cdc_event_kills(ev) && is_due(search, &gone) && is_sampled(search, fold) &&
+		find_live_row(search, &stored) &&
 		cdc_pos_compare(gone.bytes, gone.len, stored.bytes, stored.len) > 0)
 		tell(search, search->keys, search->isnull, &stored, "log", &gone);
 }
@@ -124,6 +160,8 @@ hear_log(CdcSearch *search, CdcFold *fold)
 	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "cdc_find_resurrected row",
 											  ALLOCSET_DEFAULT_SIZES);
 
+	if (due_truncate(search) != NULL)
+		search->later = bloom_create(cdc_fold_counted(fold), work_mem, 0);
 	for (int kills = 0; kills < 2; kills++)
 	{
 		CdcEvent   *ev;
@@ -143,6 +181,93 @@ hear_log(CdcSearch *search, CdcFold *fold)
 		}
 	}
 	MemoryContextDelete(row);
+}
+
+/* ---------- the target's rows ---------- */
+
+/* From position and keys of the target's live rows, as t, on. */
+static void
+append_live_rows(StringInfo s, const CdcSearch *search, const char *sample)
+{
+	const CdcTarget *target = &search->call.target;
+
+	appendStringInfo(s, "SELECT %s", cdc_sql_position(target));
+	for (int i = 0; i < target->nkeys; i++)
+		appendStringInfo(s, ", t.%s", quote_identifier(target->keys[i].name));
+	appendStringInfo(s, " FROM %s AS t%s WHERE ", cdc_quoted_relation(target->relid), sample);
+	if (target->tomb_attno != 0)
+		appendStringInfo(s, "NOT (%s) AND ", cdc_sql_dead(target));
+}
+
+/* Is the truncate the log's last word on a key?  Rarely it is not said though it is. */
+static bool
+is_truncated(const CdcSearch *search, CdcFold *fold)
+{
+	uint32		hash;
+
+	for (int i = 0; i < search->call.target.nkeys; i++)
+		if (search->isnull[i])
+			return false;
+	hash = cdc_fold_hash(fold, search->keys);
+	return is_sampled(search, fold) &&
+		bloom_lacks_element(search->later, (unsigned char *) &hash, sizeof(hash));
+}
+
+/*
+ * Tell of every row of a query by append_live_rows(); with the log's fold, of
+ * those that its truncate should have removed.
+ */
+static void
+tell_rows(CdcSearch *search, const char *sql, CdcFold *fold, const char *evidence,
+		  const CdcPos *gone)
+{
+	CdcTarget  *target = &search->call.target;
+	SPIParseOpenOptions options = {.cursorOptions = CURSOR_OPT_NO_SCROLL, .read_only = true};
+	Portal		portal;
+
+	SPI_connect();
+	portal = SPI_cursor_parse_open(NULL, sql, &options);
+	for (;;)
+	{
+		SPI_cursor_fetch(portal, true, CDC_FETCH_ROWS);
+		if (SPI_processed == 0)
+			break;
+		for (uint64 i = 0; i < SPI_processed; i++)
+		{
+			HeapTuple	tuple = SPI_tuptable->vals[i];
+			TupleDesc	desc = SPI_tuptable->tupdesc;
+			CdcPos		stored;
+			bool		isnull;
+			Datum		value = SPI_getbinval(tuple, desc, 1, &isnull);
+
+			cdc_pos_from_datum(&stored, value, isnull);
+			for (int k = 0; k < target->nkeys; k++)
+				search->keys[k] = SPI_getbinval(tuple, desc, k + 2, &search->isnull[k]);
+			if (fold == NULL || is_truncated(search, fold))
+				tell(search, search->keys, search->isnull, &stored, evidence, gone);
+		}
+		SPI_freetuptable(SPI_tuptable);
+	}
+	SPI_cursor_close(portal);
+	SPI_finish();
+}
+
+/* Tell of what the log's truncate should have removed, also what the log has no event of. */
+static void
+hear_truncate(CdcSearch *search, CdcFold *fold)
+{
+	const CdcPos *truncate = due_truncate(search);
+	const char *schema = cdc_sql_schema();
+	StringInfoData s;
+
+	if (truncate == NULL)
+		return;
+	initStringInfo(&s);
+	append_live_rows(&s, search, "");
+	appendStringInfo(&s, "NOT %s.cdc_supersedes(%s, %s::%s.cdc_position)", schema,
+					 cdc_sql_position(&search->call.target),
+					 quote_literal_cstr(cdc_pos_text(truncate->bytes, truncate->len)), schema);
+	tell_rows(search, s.data, fold, "log", truncate);
 }
 
 /* ---------- the word of the target's own tombstones ---------- */
@@ -244,55 +369,21 @@ same_key(const CdcTarget *target, Oid source)
 static char *
 source_query(const CdcSearch *search, Oid source)
 {
-	const CdcTarget *target = &search->call.target;
 	StringInfoData s;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "SELECT %s", cdc_sql_position(target));
-	for (int i = 0; i < target->nkeys; i++)
-		appendStringInfo(&s, ", t.%s", quote_identifier(target->keys[i].name));
-	appendStringInfo(&s, " FROM %s AS t", cdc_quoted_relation(target->relid));
-	if (search->sample < 1)
-		appendStringInfo(&s, " TABLESAMPLE pg_catalog.bernoulli (%.6f)", search->sample * 100);
-	appendStringInfo(&s, " WHERE NOT EXISTS (SELECT FROM %s AS s WHERE %s)",
-					 cdc_quoted_relation(source), same_key(target, source));
-	if (target->tomb_attno != 0)
-		appendStringInfo(&s, " AND NOT (%s)", cdc_sql_dead(target));
+	append_live_rows(&s, search, search->sample < 1 ?
+					 psprintf(" TABLESAMPLE pg_catalog.bernoulli (%.6f)", search->sample * 100) : "");
+	appendStringInfo(&s, "NOT EXISTS (SELECT FROM %s AS s WHERE %s)", cdc_quoted_relation(source),
+					 same_key(&search->call.target, source));
 	return s.data;
 }
 
-/* Tell of every live key that the source does not have. */
+/* Tell of every key that the source does not have. */
 static void
 hear_source(CdcSearch *search, Oid source)
 {
-	CdcTarget  *target = &search->call.target;
-	SPIParseOpenOptions options = {.cursorOptions = CURSOR_OPT_NO_SCROLL, .read_only = true};
-	Portal		portal;
-
-	SPI_connect();
-	portal = SPI_cursor_parse_open(NULL, source_query(search, source), &options);
-	for (;;)
-	{
-		SPI_cursor_fetch(portal, true, CDC_FETCH_ROWS);
-		if (SPI_processed == 0)
-			break;
-		for (uint64 i = 0; i < SPI_processed; i++)
-		{
-			HeapTuple	tuple = SPI_tuptable->vals[i];
-			TupleDesc	desc = SPI_tuptable->tupdesc;
-			CdcPos		stored;
-			bool		isnull;
-			Datum		value = SPI_getbinval(tuple, desc, 1, &isnull);
-
-			cdc_pos_from_datum(&stored, value, isnull);
-			for (int k = 0; k < target->nkeys; k++)
-				search->keys[k] = SPI_getbinval(tuple, desc, k + 2, &search->isnull[k]);
-			tell(search, search->keys, search->isnull, &stored, "source", NULL);
-		}
-		SPI_freetuptable(SPI_tuptable);
-	}
-	SPI_cursor_close(portal);
-	SPI_finish();
+	tell_rows(search, source_query(search, source), NULL, "source", NULL);
 }
 
 /* ---------- the call ---------- */
@@ -332,6 +423,7 @@ search_all(CdcSearch *search, bool log, Oid source)
 	if (log)
 	{
 		hear_log(search, fold);
+		hear_truncate(search, fold);
 		cdc_fold_end(fold);
 	}
 	hear_tombstones(search);

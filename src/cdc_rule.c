@@ -200,6 +200,13 @@ cdc_rule_read(const CdcArgs *args, CdcRule *rule)
 	rule->check_events = !args->isnull[CDC_ARG_EXPECT_EVENTS];
 	if (rule->check_events)
 		rule->expect_events = DatumGetInt64(args->values[CDC_ARG_EXPECT_EVENTS]);
+	rule->recorded_except = args->recorded_except;
+	rule->as_of = args->as_of;
+	if (cdc_rule_is_snapshot(rule))
+	{
+		rule->default_op = pstrdup("upsert");
+		rule->on_same_position = CDC_SAME_REWRITE;
+	}
 	rule->lineage = text_arg(args, CDC_ARG_LINEAGE);
 	rule->dry_run = bool_arg(args, CDC_ARG_DRY_RUN);
 	rule->nowait = bool_arg(args, CDC_ARG_NOWAIT);
@@ -364,6 +371,18 @@ cdc_rule_recorded_staging(const CdcRegistration *reg, LOCKMODE lockmode, bool mi
 }
 
 /*
+ * Is a parameter recorded for the attached staging said of a snapshot's rows,
+ * too?  Only if it is about the target's columns, not about what an event is.
+ */
+static bool
+is_for_snapshots(int arg)
+{
+	return arg == CDC_ARG_EXCEPT_COLUMNS || arg == CDC_ARG_UNAVAILABLE_VALUE ||
+		arg == CDC_ARG_ON_UNAVAILABLE || arg == CDC_ARG_ON_SCHEMA_CHANGE ||
+		arg == CDC_ARG_COLUMN_POSITIONS;
+}
+
+/*
  * Complete the arguments of cdc_apply() by what is recorded of the target.
  * Key, position and tombstone columns that contradict it are refused.
  */
@@ -385,7 +404,8 @@ cdc_rule_merge(CdcArgs *args, const CdcRegistration *reg, Relation target)
 		int			arg = CDC_ARG_KEY_COLUMNS + i;
 
 		if (arg == CDC_ARG_TOMBSTONE_COLUMN || !args->isnull[arg] ||
-			rule->isnull[RULE_PARAMS_FROM + i])
+			rule->isnull[RULE_PARAMS_FROM + i] ||
+			(cdc_rule_is_snapshot(args) && !is_for_snapshots(arg)))
 			continue;
 		args->values[arg] = rule->values[RULE_PARAMS_FROM + i];
 		args->isnull[arg] = false;
@@ -393,6 +413,8 @@ cdc_rule_merge(CdcArgs *args, const CdcRegistration *reg, Relation target)
 			args->recorded_position = true;
 		if (arg == CDC_ARG_STAGING_FILTER)
 			args->recorded_filter = true;
+		if (arg == CDC_ARG_EXCEPT_COLUMNS)
+			args->recorded_except = true;
 	}
 	if (args->isnull[CDC_ARG_STAGING] && !rule->isnull[RULE_STAGING_NAME])
 	{

@@ -69,6 +69,9 @@ struct CdcSpill
 	LoanEntry  *loans;
 	int64		nloans;
 	int64		maxloans;
+	/* without a sort: keys that the file has, and of them read */
+	int64		nkeys;
+	int64		nread;
 };
 
 /* ---------- out ---------- */
@@ -181,6 +184,54 @@ cdc_spill_put_chain(CdcFold *fold, const CdcEvent *top)
 	ExecDropSingleTupleTableSlot(slot);
 }
 
+static void
+seek(BufFile *file, int fileno, off_t offset)
+{
+	if (BufFileSeek(file, fileno, offset, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek in a temporary file")));
+}
+
+/* ---------- in key order ---------- */
+
+/* For events that come in key order: they are written one after the other, unsorted. */
+CdcSpill *
+cdc_spill_create_ordered(CdcFold *fold)
+{
+	MemoryContext old = MemoryContextSwitchTo(fold->call_context);
+	CdcSpill   *spill = palloc0(sizeof(CdcSpill));
+
+	PrepareTempTablespaces();
+	spill->file = BufFileCreateTemp(false);
+	MemoryContextSwitchTo(old);
+	return spill;
+}
+
+static void
+write_event(CdcFold *fold, const CdcEvent *ev)
+{
+	bytea	   *stored = store_event(fold, ev);
+	uint32		size = VARSIZE(stored) - VARHDRSZ;
+
+	cdc_file_write(fold->spill->file, &size, sizeof(size));
+	cdc_file_write(fold->spill->file, VARDATA(stored), size);
+	pfree(stored);
+}
+
+/* Write all events kept for a key; a size of 0 ends them. */
+void
+cdc_spill_put_ordered(CdcFold *fold, const CdcEvent *top)
+{
+	const uint32 end = 0;
+
+	CHECK_FOR_INTERRUPTS();
+	for (const CdcEvent *ev = top; ev != NULL; ev = ev->tied)
+		write_event(fold, ev);
+	cdc_file_write(fold->spill->file, &end, sizeof(end));
+	fold->spill->nkeys++;
+}
+
 /* ---------- in ---------- */
 
 /*
@@ -217,9 +268,35 @@ offer_stored(CdcFold *fold, const char *stored, CdcEvent **top)
 	in.as_read = NULL;
 	in.tuple = tuple;
 	in.complete = NULL;
-	cdc_fold_offer_to(fold, top, &in);
+	cdc_chain_offer(fold, top, &in);
 	pfree(tuple);
 	pfree(gaps);
+}
+
+/* The events of the next key of the file, in the fold's context; NULL after the last. */
+static CdcEvent *
+read_ordered(CdcFold *fold)
+{
+	MemoryContext old = MemoryContextSwitchTo(fold->context);
+	CdcEvent   *top = NULL;
+	uint32		size;
+
+	CHECK_FOR_INTERRUPTS();
+	while (fold->spill->nread < fold->spill->nkeys)
+	{
+		char	   *stored;
+
+		cdc_file_read(fold->spill->file, &size, sizeof(size));
+		if (size == 0)
+			break;
+		stored = MemoryContextAllocHuge(fold->context, size);
+		cdc_file_read(fold->spill->file, stored, size);
+		offer_stored(fold, stored, &top);
+		pfree(stored);
+	}
+	MemoryContextSwitchTo(old);
+	fold->spill->nread++;
+	return top;
 }
 
 /* Get the next event into the slot, which keeps a copy; false after the last. */
@@ -290,6 +367,8 @@ cdc_spill_next(CdcFold *fold, bool keep)
 		spill->buried = NULL;
 		spill->room = 0;
 	}
+	if (spill->sort == NULL)
+		return read_ordered(fold);
 	if (!spill->pending)
 		return NULL;
 	CHECK_FOR_INTERRUPTS();
@@ -321,6 +400,12 @@ cdc_spill_next(CdcFold *fold, bool keep)
 void
 cdc_spill_rewind(CdcFold *fold)
 {
+	if (fold->spill->sort == NULL)
+	{
+		seek(fold->spill->file, 0, 0);
+		fold->spill->nread = 0;
+		return;
+	}
 	tuplesort_rescan(fold->spill->sort);
 	(void) get_event(fold);
 }
@@ -388,10 +473,7 @@ read_loan(CdcFold *fold, const LoanEntry *loan)
 
 	fold->context = CurrentMemoryContext;
 	memset(&fold->room, 0, sizeof(fold->room));
-	if (BufFileSeek(spill->file, loan->fileno, loan->offset, SEEK_SET) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not seek in a temporary file")));
+	seek(spill->file, loan->fileno, loan->offset);
 	for (;;)
 	{
 		char	   *stored;
@@ -469,8 +551,11 @@ cdc_spill_end(CdcFold *fold)
 {
 	CdcSpill   *spill = fold->spill;
 
-	ExecDropSingleTupleTableSlot(spill->slot);
-	tuplesort_end(spill->sort);
+	if (spill->sort != NULL)
+	{
+		ExecDropSingleTupleTableSlot(spill->slot);
+		tuplesort_end(spill->sort);
+	}
 	if (spill->file != NULL)
 		BufFileClose(spill->file);
 }

@@ -42,6 +42,7 @@ cdc_try_begin(CdcTry *try)
 {
 	try->context = CurrentMemoryContext;
 	try->owner = CurrentResourceOwner;
+	try->rights = false;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(try->context);
 }
@@ -56,14 +57,15 @@ cdc_try_end(CdcTry *try)
 
 /* Is it about the call, or the server, and not about what was tried? */
 static bool
-must_go_on(int code)
+must_go_on(const CdcTry *try, int code)
 {
 	int			category = ERRCODE_TO_CATEGORY(code);
 
 	return category == ERRCODE_TRANSACTION_ROLLBACK ||
 		category == ERRCODE_INSUFFICIENT_RESOURCES ||
 		category == ERRCODE_OPERATOR_INTERVENTION || code == ERRCODE_ASSERT_FAILURE ||
-		category == ERRCODE_SYSTEM_ERROR || code == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+		category == ERRCODE_SYSTEM_ERROR ||
+		(code == ERRCODE_INSUFFICIENT_PRIVILEGE && !try->rights) ||
 		code == ERRCODE_DATA_CORRUPTED || code == ERRCODE_INDEX_CORRUPTED;
 }
 
@@ -84,7 +86,7 @@ cdc_try_caught(CdcTry *try, const char *column)
 	RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(try->context);
 	CurrentResourceOwner = try->owner;
-	if (must_go_on(error->sqlerrcode))
+	if (must_go_on(try, error->sqlerrcode))
 		ReThrowError(error);
 	try->code = error->sqlerrcode;
 	try->hint = error->hint != NULL ? pstrdup(error->hint) : NULL;

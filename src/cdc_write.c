@@ -38,6 +38,8 @@ check_ties(CdcWriter *w, const CdcEvent *ev)
 		return;
 	for (const CdcEvent *t = ev->tied; t != NULL && !tied; t = t->tied)
 		tied = cdc_image_tied(&w->image, ev, t);
+	if (tied && ev->class == CDC_IMAGE)
+		cdc_refuse_twins(w->cols->staging_name, cdc_event_key_text(w->target, w->cols, ev));
 	if (tied)
 		ereport(ERROR,
 				(errcode(ERRCODE_CARDINALITY_VIOLATION),
@@ -101,7 +103,10 @@ judge(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
 										cdc_event_key_text(w->target, w->cols, ev)));
 	v = cdc_law_judge(ev->class, ev->pos, placed, stored->state, &stored->pos,
 					  &w->target->horizon);
-	if (!v.write && cdc_marks_any(w->target, leaf, stored))
+	/* a snapshot's row that is the same as the stored one leaves its marks alone, too */
+	if (v.compare && ev->class == CDC_IMAGE)
+		check_ties(w, ev);
+	else if (!v.write && cdc_marks_any(w->target, leaf, stored))
 		late = cdc_marks_judge(&w->image, leaf, ev, stored);
 	if (v.compare)
 		compare_same(w, leaf, ev, stored, late != NULL, &v);

@@ -13,6 +13,7 @@ import apply
 import micro
 import native
 import report
+import snapshot
 import values
 from harness import Bench
 
@@ -32,6 +33,7 @@ WORKLOADS = {
     'safety': apply.safety,
     'growth-target': apply.growth_target,
     'growth-batch': apply.growth_batch,
+    'snapshot': snapshot.snapshot,
     'agg': values.agg,
     'position': values.position,
 }

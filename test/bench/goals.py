@@ -12,6 +12,8 @@ PEER = {
     'micro 100': 1.0, 'micro 1000': 0.9, 'micro 10000': 0.9,
     'micro 100, replay': 0.5, 'micro 1000, replay': 0.5, 'micro 10000, replay': 0.5,
     'uuid, cold': 0.5, 'uuid, warm': 0.8,
+    'snapshot, 0.1 % changed': 0.5, 'snapshot, 5 % changed': 0.5, 'snapshot, 5 % changed, in random order': 0.5,
+    'snapshot, all changed': 0.5,
 }
 LIMIT = {'initial': 1.3, 'update': 1.15}
 PICK = {'pick a column, 100 keys': 0.35, 'pick rows, 100 keys': 0.35, 'pick a column, 100 keys, 2 workers': 0.35,
@@ -34,12 +36,12 @@ def ours(b, piece):
 
 def fastest(b, piece, field):
     """Of the peers with the safe guard, or of the forms that an aggregate stands against."""
-    got = [(mid(b, piece, c, field), c) for c in PEERS + ['D', 'R', 'A'] if (piece, c) in b.samples]
+    got = [(mid(b, piece, c, field), c) for c in PEERS + ['D', 'R', 'A', 'H'] if (piece, c) in b.samples]
     return min(got)[1] if got else None
 
 
 def leanest(b, piece, field='wal'):
-    got = [(mid(b, piece, c, field), c) for c in PEERS + ['D', 'R', 'A'] if (piece, c) in b.samples]
+    got = [(mid(b, piece, c, field), c) for c in PEERS + ['D', 'R', 'A', 'H'] if (piece, c) in b.samples]
     return min(got) if got else (None, None)
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The law test, in three parts: random histories, delivered in every way, against
-# cdc_apply (law.py), single batches, applied in every way (ways.py), and
-# histories whose events leave values out, in any order (columns.py).
+# The law test, in five parts: random histories, delivered in every way, against
+# cdc_apply (law.py), single batches, applied in every way (ways.py), histories
+# whose events leave values out, in any order (columns.py), snapshots of a live
+# source among its events (snapshots.py), and the versions that
+# cdc_apply_history keeps (versions.py).
 # Needs python3 and a running server (PGHOST, PGPORT, PGUSER) that has the
 # extension installed. Options: run.sh --help; one seed or wrong appliers are
-# the first part's alone; ways.py and columns.py --help tell of the others'.
+# the first part's alone; --help of the others tells of theirs.
 set -uo pipefail
 cd "$(dirname "$0")"
 
@@ -36,5 +38,7 @@ run_python() { # NAME ARGUMENT...
 run_python law law.py "$@"
 run_python ways ways.py --seconds "$seconds"
 run_python columns columns.py --seconds "$seconds"
+run_python snapshots snapshots.py --seconds "$seconds"
+run_python versions versions.py "$@"
 printf 'law: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" = 0 ]

@@ -10,7 +10,8 @@ way of WAYS, which roll back: rows, tombstones, counts and warnings must be the
 same in all. Then it is applied for good; live and dead keys, their positions
 and, where each event carries all values, the live values must be those of a
 query in plain SQL over the log of events; the indexes must agree with their
-tables (amcheck) and a replay must write nothing.
+tables (amcheck) and a replay must write nothing. Last, a complete snapshot of the
+target's own rows must change nothing, and with some changed and some gone just these.
 
 Needs a running server (PGHOST, PGPORT, PGUSER) with the extension installed.
 """
@@ -178,6 +179,33 @@ class Trial(Batch):
                    "JOIN pg_am AS a ON a.oid = c.relam AND a.amname = 'btree' JOIN pg_class AS t ON t.oid = i.indrelid "
                    "WHERE c.relkind = 'i' AND t.relname ~ '^t' AND t.relnamespace = 'public'::regnamespace")
 
+    def snapshot(self):
+        """A complete copy of the live rows, its keys as they are or as text: nothing differs; then some do, and some are gone."""
+        s, r = self.s, self.rng
+        live = '(SELECT * FROM t WHERE NOT deleted)' if self.home == 'row' else 't'
+        text = self.chance(0.5)
+        s.run('BEGIN; SET LOCAL cdc_precedence.debug_fold_events = %d' % r.choice([0, 0, 1, 3]))
+        if self.chance(0.3):
+            s.run('SET LOCAL enable_indexscan = off')
+        s.run('CREATE TABLE copy AS SELECT %s, %s, row_number() OVER (ORDER BY md5(x::text)) %% 3 AS part FROM %s x ORDER BY 1 + hashtext(x::text)' % (
+            ', '.join('%s%s AS %s' % (k, '::text' if text else '', k) for k in self.keys), ', '.join(self.columns), live))
+        n = int(s.value('SELECT count(*) FROM copy'))
+        high = ['FFFFFFFE/0', 'FFFFFFFF/0'] if self.position in ('lsn', 'ordinal') else ['18446744073709551614', '18446744073709551615:1']
+        column = r.choice(self.columns)
+        for step in (0, 1) if n > 2 else ():
+            gone, changed = 0, 0
+            if step:
+                gone, changed = map(int, s.run('SELECT count(*) FILTER (WHERE part = 0), count(%s) FILTER (WHERE part = 1) FROM copy' % column)[0])
+                s.run('DELETE FROM copy WHERE part = 0; UPDATE copy SET %s = NULL WHERE part = 1' % column)
+            got = s.run("SELECT updated, deleted, duplicate, events FROM cdc_apply_snapshot('t', 'copy', '%s', true, "
+                        "max_delete_fraction => 1, on_schema_change => 'ignore')" % high[step])[0]
+            want = [str(x) for x in (changed, gone, n - gone - changed, n)]
+            left = s.value('SELECT count(*) FROM %s x' % live)
+            if got != want or int(left) != n - gone:
+                raise Fault('a snapshot of %d rows, keys %s: updated, deleted, duplicate, events are %s, and should be %s; %s rows left' % (
+                    n, 'as text' if text else 'as they are', got, want, left))
+        s.run('ROLLBACK')
+
     def go(self):
         self.first_batch()
         self.second_batch()
@@ -190,6 +218,7 @@ class Trial(Batch):
         again = self.s.run("SELECT inserted, updated, deleted FROM cdc_apply('t')")[0]
         if self.same != 'rewrite' and set(again) != {'0'}:
             raise Fault('a replay wrote: %s' % again)
+        self.snapshot()
 
 
 class Bench:

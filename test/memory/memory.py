@@ -6,7 +6,8 @@ work_mem and compares rows and counts with what a large work_mem gives. Bound:
 work_mem * hash_mem_multiplier + 16 MB over what the backend had before (32 MB
 with --long).  Without a limit the batches of the quick run take some 100 and 31
 MB, several times and twice their bounds: a smaller batch would prove nothing.
-Calls are cancelled at many moments, which must end them at once. Values of
+Calls are cancelled at many moments, which must end them at once. Snapshots of
+rows that are new, that all differ and that are the same. Values of
 100 MB come, are replayed, kept and replaced. Then 1,000 calls in one session,
 a third of them failing, which must not make it grow. Both homes. Needs /proc
 and a running server (PGHOST, PGPORT, PGUSER) with the extension installed.
@@ -300,6 +301,34 @@ def large_values(home, mb):
     verdict(worst <= bound, 'values of %d MB, %s home: %.1f MB of %.1f' % (mb, home, worst / 1024, bound / 1024))
 
 
+def snapshots(home, rows, work_mem):
+    """A snapshot of new rows; a complete one of which all differ and a tenth are missing; the same again."""
+    s = Session(DB, OPTIONS)
+    targets(s, home)
+    s.run('CREATE UNLOGGED TABLE copy (id bigint, val text, more text)')
+    s.run("INSERT INTO copy SELECT i, 'value of ' || i, 'x' FROM generate_series(1::bigint, %d) i ORDER BY i * 7919 %% %d" % (rows, rows))
+    s.run("SET work_mem = '%dMB'; SET hash_mem_multiplier = 2" % work_mem)
+    bound = work_mem * 2048 + slack
+    same = 'SELECT count(*) FROM (%s EXCEPT ALL %s) x'
+    there = 'SELECT id, val, more FROM target' + ('' if home == 'side' else ' WHERE NOT deleted')
+    steps = [('new', None, ', true', 'inserted'),
+             ('all changed', "DELETE FROM copy WHERE id % 10 = 0; UPDATE copy SET more = 'y'", ', true', 'updated'),
+             ('nothing changed', None, '', 'duplicate')]
+    for n, (name, change, complete, count) in enumerate(steps):
+        if change:
+            s.run(change)
+        left = int(s.value('SELECT count(*) FROM copy'))
+        watch, begin = Watch(s.pid), time.time()
+        got = int(s.value("SELECT %s FROM cdc_apply_snapshot('target', 'copy', '0/%d'%s)" % (count, n + 1, complete)))
+        seconds, grown = time.time() - begin, watch.stop()
+        wrong = [s.value(same % x) for x in ((there, 'SELECT * FROM copy'), ('SELECT * FROM copy', there))]
+        verdict(grown <= bound and got == left and wrong == ['0', '0'], 'snapshot, %s, %s home: %d rows, work_mem %d MB: '
+                '%.1f MB of %.1f, %.1f s%s' % (name, home, left, work_mem, grown / 1024, bound / 1024, seconds,
+                                               '' if got == left else ', %s %d' % (count, got)))
+    s.run('DROP TABLE copy')
+    s.close()
+
+
 def many_calls(home, calls):
     """Calls in one session: applied, replayed, and refused."""
     s = Session(DB, OPTIONS)
@@ -367,6 +396,7 @@ def main():
             explained('moves', 'side', 1)
             cancels('side', 'moves', 6)
         for home in ('row', 'side'):
+            snapshots(home, n(4000000 if options.long else 300000), 4 if options.long else 1)
             large_values(home, 100)
             many_calls(home, 1000)
     finally:

@@ -177,5 +177,31 @@ COMMIT;
 SELECT * FROM saw;
 SELECT expect('settings are the caller''s', current_setting('search_path') || ' ' || (current_setting('work_mem') ~ '^10[01]MB')::text, 'apply_all, public false');
 
+--
+-- Code of an owner that says the call was cancelled is a failure of its target alone
+--
+DROP TRIGGER t ON apply_all_x.as_b;
+CREATE FUNCTION cancelled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'cancelled, says %', TG_TABLE_NAME USING ERRCODE = 'query_canceled'; END $$;
+CREATE TRIGGER t BEFORE INSERT ON apply_all_x.as_a FOR EACH ROW EXECUTE FUNCTION cancelled();
+INSERT INTO s_owner VALUES ('c', 93, 'later', '0/9');
+SELECT target, inserted, error FROM cdc_apply_attached('apply_all_x') WHERE target::text ~ 'as_' ORDER BY target::text COLLATE "C";
+INSERT INTO s_owner VALUES ('c', 94, 'later still', '0/A');
+CALL cdc_apply_all('apply_all_x');
+\echo :LAST_ERROR_SQLSTATE | :LAST_ERROR_MESSAGE
+SELECT expect('the other is applied', string_agg(id::text, ' ' ORDER BY id), '93 94') FROM apply_all_x.as_b WHERE id IN (93, 94);
+SELECT expect('and it is recorded', error, 'cancelled, says as_a') FROM cdc_runs WHERE target = 'apply_all_x.as_a'::regclass ORDER BY run_id DESC LIMIT 1;
+-- nor has he the last word by talking on: what is kept of it has an end
+CREATE OR REPLACE FUNCTION cancelled() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', repeat('long ', 1000000); END $$;
+SELECT expect('clipped', (length(error) BETWEEN 4000 AND 4100 AND error LIKE 'long long %...')::text, 'true') FROM cdc_apply_attached('apply_all_x') WHERE target::text ~ 'as_a';
+DROP TRIGGER t ON apply_all_x.as_a;
+-- a real one ends the call
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
+CREATE TRIGGER t BEFORE INSERT ON apply_all_x.as_a FOR EACH ROW EXECUTE FUNCTION slow();
+SET statement_timeout = '300ms';
+SELECT target FROM cdc_apply_attached('apply_all_x');
+CALL cdc_apply_all('apply_all_x');
+\echo :LAST_ERROR_SQLSTATE | :LAST_ERROR_MESSAGE
+RESET statement_timeout;
+
 DROP SCHEMA apply_all, apply_all_x, apply_all_y CASCADE;
 DROP ROLE regress_cdc_all_job, regress_cdc_all_a, regress_cdc_all_b;

@@ -140,7 +140,45 @@ SET ROLE check_reader;
 SELECT DISTINCT split_part(detail, ':', 1) FROM cdc_check() ORDER BY 1;
 SELECT * FROM bad('t');
 SELECT refused('no rights', $$SELECT * FROM cdc_check('r')$$, '42501', show => false);
+-- of all, one whose staging may not be read does not hide the others
 RESET ROLE;
+REVOKE SELECT ON s FROM check_reader;
+CREATE TABLE other_s AS TABLE s;
+CREATE TABLE other_t (id int PRIMARY KEY, v text, n int);
+SELECT cdc_attach('other_t', 'other_s', guard => 'error');
+GRANT SELECT ON other_t, other_s TO check_reader;
+SET ROLE check_reader;
+SELECT detail FROM cdc_check() WHERE NOT ok ORDER BY detail COLLATE "C";
+SELECT expect('the other is checked', count(*)::text, (SELECT count(*)::text FROM cdc_check('other_t'))) FROM cdc_check() WHERE detail ~ '\mother_t\M';
+RESET ROLE;
+DROP TABLE other_t, other_s;
+-- a row with two witnesses is one row
+CREATE TABLE w (id int PRIMARY KEY, v text);
+CREATE TABLE ws (op text, id int, v text, source_position cdc_position);
+SELECT cdc_attach('w', 'ws');
+INSERT INTO ws VALUES ('d', 1, NULL, '0/2');
+SELECT applied('w', 'ws');
+INSERT INTO w VALUES (1, 'a', '0/1');
+SELECT expect('two say so', count(*)::text, '2') FROM cdc_find_resurrected('w');
+SELECT detail FROM cdc_check('w') WHERE check_name = 'rows_resurrected';
+-- a superuser who checks all runs nobody's code as himself
+CREATE FUNCTION who(text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$ BEGIN
+	INSERT INTO "check it".saw VALUES (current_user);
+	PERFORM set_config('work_mem', '77MB', false);
+	BEGIN SET ROLE NONE; EXCEPTION WHEN OTHERS THEN INSERT INTO "check it".saw VALUES (SQLSTATE); END;
+	RETURN $1;
+END $$;
+CREATE TABLE saw (who text);
+GRANT ALL ON saw, w, ws TO check_reader;
+CREATE VIEW wv AS SELECT op, id, who(v) AS v, source_position FROM ws;
+ALTER VIEW wv OWNER TO check_reader;
+SELECT cdc_attach('w', 'wv');
+ALTER TABLE w OWNER TO check_reader;
+ALTER TABLE w_tombstones OWNER TO check_reader;
+SELECT check_name FROM cdc_check() WHERE NOT ok AND detail ~ '\mw\M';
+SELECT expect('it ran as the owner', string_agg(DISTINCT s.who, ' ' ORDER BY s.who), '42501 check_reader') FROM saw s;
+SELECT expect('settings are the caller''s', (current_setting('work_mem') = '77MB')::text, 'false');
+DROP TABLE w CASCADE;
 
 --
 -- Tables that look fed

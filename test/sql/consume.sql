@@ -339,6 +339,14 @@ CREATE TABLE plog_u PARTITION OF plog DEFAULT;
 INSERT INTO plog (op, id, v, source_position) VALUES ('c', 50, 'p', '0/50'), ('d', 1, NULL, '0/51');
 CALL settle();
 SELECT expect('partitions', applied('b', 'plog', 'consume => ''bookmark''') || ' ' || applied('b', 'plog', 'consume => ''bookmark'''), 'inserted=1 deleted=1 nothing');
+-- who loads into one by its name gets its default: another would be passed by, none is unread
+ALTER TABLE plog_u ALTER loaded_xid SET DEFAULT '3';
+INSERT INTO plog_u (op, id, v, source_position) VALUES ('u', 52, 'p', '0/52');
+SELECT error_of($$SELECT cdc_apply('b', 'plog', consume => 'bookmark')$$);
+ALTER TABLE plog_u ALTER loaded_xid DROP DEFAULT;
+UPDATE plog_u SET loaded_xid = DEFAULT WHERE loaded_xid = '3';
+SELECT expect('no default', applied('b', 'plog', 'consume => ''bookmark''') || ' ' || applied('b', 'plog', 'consume => ''bookmark'''), 'inserted=1 duplicate=1');
+DELETE FROM plog_u WHERE loaded_xid IS NULL;
 CREATE FOREIGN TABLE plog_far PARTITION OF plog FOR VALUES IN ('x') SERVER consume_server;
 SELECT error_of($$SELECT cdc_apply('b', 'plog', consume => 'bookmark')$$);
 CREATE FOREIGN TABLE far (op text, id int, v text, source_position cdc_position, loaded_xid xid8 DEFAULT pg_current_xact_id()) SERVER consume_server;

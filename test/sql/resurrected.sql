@@ -56,6 +56,19 @@ SELECT refused('a view that fails', $$SELECT * FROM cdc_find_resurrected('in_row
 TRUNCATE log;
 INSERT INTO log VALUES ('c', 6, 'a', NULL, '0/10'), ('t', NULL, NULL, NULL, '0/15'), ('c', 2, 'a', NULL, '0/20');
 SELECT * FROM cdc_find_resurrected('in_row') ORDER BY key;
+-- also on keys that the log has no event of, but not where a later event waits
+INSERT INTO in_row VALUES (8, 'a', '0/12'), (9, 'a', '0/15'), (10, 'a', '0/16'), (11, 'a', NULL), (12, 'a', '0/12');
+INSERT INTO log VALUES ('c', 11, 'a', NULL, '0/FFFF'), ('d', 12, NULL, NULL, '0/18');
+SELECT expect('the truncate, by hand', string_agg(key ->> 'id', ' ' ORDER BY key), (SELECT string_agg(id::text, ' ' ORDER BY id) FROM in_row r
+	WHERE NOT deleted AND coalesce(source_position, '0/0') <= '0/15' AND NOT EXISTS (SELECT FROM log l WHERE l.id = r.id AND l.source_position > '0/15')))
+FROM cdc_find_resurrected('in_row') WHERE gone_at = '0/15';
+SELECT expect('the delete behind it', string_agg(key ->> 'id', ' '), '12') FROM cdc_find_resurrected('in_row') WHERE gone_at = '0/18';
+SELECT expect('found with little memory', count(*)::text, (SELECT count(*)::text FROM cdc_find_resurrected('in_row'))) FROM set_config('cdc_precedence.debug_fold_events', '1', false), cdc_find_resurrected('in_row');
+RESET cdc_precedence.debug_fold_events;
+-- what the floor covers is decided
+SELECT cdc_set_floor('in_row', '0/15');
+SELECT expect('none by the truncate', count(*)::text, '0') FROM cdc_find_resurrected('in_row') WHERE gone_at = '0/15';
+SELECT cdc_set_floor('in_row', NULL);
 
 -- samples: of many about so many, the same each time
 CREATE TABLE many (id text PRIMARY KEY, source_position cdc_position, deleted boolean);
