@@ -79,7 +79,8 @@ SELECT expect('tied to the failure', string_agg(substr(target::text, 16), ' ' OR
 DELETE FROM attach_many_s.t002_events WHERE v = 'orphan';
 CALL cdc_apply_all('attach_many_t');
 SELECT expect('and again all is well', wrong(), '');
-SELECT expect('and counted', sum(tombstones) || ' ' || (sum(rows_waiting) > 1000), (SELECT sum(n) FROM (SELECT (xpath('/row/n/text()', query_to_xml(format('SELECT count(*) AS n FROM %s', tombstones), false, true, '')))[1]::text::int AS n FROM cdc_targets WHERE target::text ~ '^attach_many_t') x) || ' true') FROM cdc_status WHERE target::text ~ '^attach_many_t';
+CREATE FUNCTION rows_of(of regclass) RETURNS bigint LANGUAGE plpgsql AS $$ DECLARE n bigint; BEGIN EXECUTE format('SELECT count(*) FROM %s', of) INTO n; RETURN n; END $$;
+SELECT expect('and counted', sum(tombstones) || ' ' || (sum(rows_waiting) > 1000), (SELECT sum(rows_of(tombstones)) FROM cdc_targets WHERE target::text ~ '^attach_many_t' AND tombstones IS NOT NULL) || ' true') FROM cdc_status WHERE target::text ~ '^attach_many_t';
 SELECT expect('in the status too', count(*) || ' ' || count(last_error), '193 0') FROM cdc_status WHERE target::text ~ '^attach_many_t';
 
 DROP SCHEMA attach_many_t CASCADE;
