@@ -278,6 +278,17 @@ compare_keys(const CdcTarget *target, const Datum *a, const Datum *b)
 	return cmp;
 }
 
+/* Are equal keys also written the same way? */
+static bool
+same_keys(const CdcTarget *target, const Datum *a, const Datum *b)
+{
+	bool		same = true;
+
+	for (int i = 0; i < target->nkeys && same; i++)
+		same = datum_image_eq(a[i], b[i], target->keys[i].typbyval, target->keys[i].typlen);
+	return same;
+}
+
 /* Go on to a key that is greater than the last one: what is stored for it? */
 static void
 find_in_rows(CdcSieve *s, const Datum *keys)
@@ -333,11 +344,20 @@ column_value(CdcSieve *s, const CdcIncoming *in, int i, bool *isnull)
 	return c->cast == NULL ? value : convert(s, in, c, value, isnull);
 }
 
-/* Does the row carry another image than what is stored? */
+/* Does the row carry another image than what is stored?  So may equal keys. */
 static bool
 differs(CdcSieve *s, CdcIncoming *in)
 {
 	complete(in);
+	for (int i = 0; i < s->target->nkeys; i++)
+	{
+		bool		isnull;
+
+		s->row_keys[i] = slot_getattr(s->stored.slot, s->leaf->attno[s->target->keys[i].attno - 1],
+									  &isnull);
+	}
+	if (!same_keys(s->target, s->row_keys, in->values))
+		return true;
 	for (int i = 0; i < s->cols->ncols; i++)
 	{
 		CdcColumn  *c = &s->cols->cols[i];
@@ -449,12 +469,14 @@ take_first(CdcSieve *s, CdcIncoming *in)
 static void
 take_again(CdcSieve *s, CdcIncoming *in)
 {
-	if (s->seen == SEEN_OFFERED)
+	bool		twins = s->seen != SEEN_STALE && !same_keys(s->target, s->keys, in->values);
+
+	if (s->seen == SEEN_OFFERED && !twins)
 	{
 		cdc_fold_offer(s->fold, in);
 		return;
 	}
-	if (s->seen == SEEN_SAME && differs(s, in))
+	if (twins || (s->seen == SEEN_SAME && differs(s, in)))
 		cdc_refuse_twins(s->cols->staging_name, cdc_key_text(s->target, in->values, NULL));
 	s->sieved.counts[CDC_SUPERSEDED]++;
 }

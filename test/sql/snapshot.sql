@@ -229,6 +229,21 @@ INSERT INTO words VALUES (NULL, 0, '3', false), ('b', 1, '3', NULL), ('a', 2, '3
 CREATE TABLE words_copy AS SELECT * FROM (VALUES ('a', 2), ('d', 4), ('c', 3)) x (w, v);
 SELECT counts(r) FROM cdc_apply_snapshot('words', 'words_copy', '4', true, scope => 'w > ''''', key_columns => '{w}') r;
 SELECT * FROM words ORDER BY w;
+-- equal keys that are written in another way: as the snapshot has them, and two ways are two rows
+CREATE TABLE amount (n numeric PRIMARY KEY, v text);
+CREATE TABLE amount_copy (n numeric, v text);
+SELECT cdc_attach('amount');
+INSERT INTO amount (n, v, source_position) VALUES (1.0, 'a', '3'), (2.0, 'b', '3'), (3.0, 'c', '9');
+INSERT INTO amount_copy VALUES (1.00, 'a'), (2.0, 'b'), (3.00, 'c'), (4, 'd');
+SELECT counts(r) FROM cdc_apply_snapshot('amount', 'amount_copy', '4') r;
+SELECT counts(r) FROM cdc_apply_snapshot('amount', 'amount_copy', '4', true) r;
+SELECT * FROM amount ORDER BY n;
+INSERT INTO amount_copy VALUES (2.00, 'b');
+SELECT refused('stored one way', format($$SELECT cdc_apply_snapshot('amount', 'amount_copy', '5', %L)$$, c), '21000', '2.0', 'dh', show => false) FROM unnest('{f,t}'::bool[]) c;
+UPDATE amount_copy SET n = 5.0 WHERE n = 4;
+INSERT INTO amount_copy VALUES (5.00, 'd');
+SELECT refused('new', $$SELECT cdc_apply_snapshot('amount', 'amount_copy', '5', staging_filter => 'n > 3')$$, '21000', '5.0', 'dh', show => false);
+SELECT refused('not a new one', $$SELECT cdc_apply_snapshot('amount', 'amount_copy', '5', true, max_delete_fraction => 1, staging_filter => 'n > 3')$$, '21000', '5.0', 'dh', show => false);
 
 --
 -- Triggers and constraints see ordinary statements, deletes first
