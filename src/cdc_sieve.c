@@ -85,6 +85,7 @@ struct CdcSieve
 	TupleTableSlot *scope_slot; /* of the target's shape */
 	Bitmapset  *scope_used;		/* attributes, offset */
 
+	CdcImage	image;			/* for marks alone */
 	Datum	   *values;			/* of a missing key's event */
 	bool	   *isnull;
 	MemoryContext scratch;		/* while a row of the target is passed by */
@@ -234,7 +235,10 @@ check_kind(CdcSieve *s, const CdcStored *stored, const Datum *keys)
 										cdc_key_text(s->target, keys, NULL)));
 }
 
-/* The snapshot has passed the row in hand by: offer it to the fold as missing. */
+/*
+ * The snapshot has passed the row in hand by: offer it to the fold as missing.
+ * A row that came after the snapshot, but with values from before it, loses them.
+ */
 static void
 note_missing(CdcSieve *s)
 {
@@ -242,8 +246,13 @@ note_missing(CdcSieve *s)
 	CdcIncoming in;
 
 	check_kind(s, &s->row, s->row_keys);
-	if (!cdc_law_judge(CDC_MISSING, as_of->bytes, as_of->len, s->row.state, &s->row.pos,
-					   &s->target->horizon).write)
+	if (cdc_law_judge(CDC_MISSING, as_of->bytes, as_of->len, s->row.state, &s->row.pos,
+					  &s->target->horizon).write)
+		s->sieved.missing++;
+	else if (cdc_marks_any(s->target, &s->shape, &s->row) &&
+			 cdc_marks_kill(&s->image, &s->shape, as_of, &s->row))
+		s->sieved.aged++;
+	else
 		return;
 	memset(&in, 0, sizeof(in));
 	memcpy(s->values, s->row_keys, sizeof(Datum) * s->target->nkeys);
@@ -252,7 +261,6 @@ note_missing(CdcSieve *s)
 	in.values = s->values;
 	in.isnull = s->isnull;
 	cdc_fold_offer(s->fold, &in);
-	s->sieved.missing++;
 }
 
 /* Go on from the row in hand to the next. */
@@ -553,6 +561,9 @@ cdc_sieve_begin(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFol
 	s->cols = cols;
 	s->rule = rule;
 	s->fold = fold;
+	s->image.target = target;
+	s->image.cols = cols;
+	s->image.marks = cdc_marks_create(target, cols);
 	s->below = cdc_pos_compare(rule->as_of.bytes, rule->as_of.len, floor->bytes, floor->len) <= 0;
 	s->keys = palloc0(sizeof(Datum) * target->nkeys);
 	s->row_keys = palloc0(sizeof(Datum) * target->nkeys);

@@ -337,7 +337,7 @@ run(CdcSnapshot *s)
 	if (!call->rule.dry_run)
 		cdc_target_renew(&call->target);
 	cdc_write_winners(&call->target, &call->cols, &call->rule, fold, &call->write);
-	call->read.events += s->sieved.missing;
+	call->read.events += s->sieved.missing + s->sieved.aged;
 	for (int i = 0; i < CDC_OUTCOMES; i++)
 		call->write.counts[i] += s->sieved.counts[i];
 	warn_of_stale(s);
