@@ -96,6 +96,16 @@ SET ROLE cdc_snap_blind;
 SELECT error_of($$SELECT cdc_apply_snapshot('t', 'snap', '1@0/50', true, lineage => 'db2')$$);
 SELECT events FROM cdc_apply_snapshot('t', 'snap', '1@0/50', lineage => 'db2', dry_run => true);
 RESET ROLE;
+-- below views that read as the caller, too
+CREATE VIEW as_caller WITH (security_invoker) AS SELECT * FROM snap;
+CREATE VIEW deep WITH (security_invoker) AS WITH w AS (SELECT * FROM as_caller) SELECT * FROM plain JOIN w USING (id, v) WHERE id IN (SELECT id FROM w);
+CREATE VIEW as_owner AS SELECT * FROM snap;
+GRANT SELECT ON as_caller, deep, as_owner TO cdc_snap_blind;
+SET ROLE cdc_snap_blind;
+SELECT error_of(format($$SELECT cdc_apply_snapshot('t', %L, '1@0/50', true, lineage => 'db2', on_schema_change => 'ignore')$$, s)) FROM unnest('{as_caller,deep}'::text[]) s;
+SELECT events FROM cdc_apply_snapshot('t', 'as_owner', '1@0/50', true, lineage => 'db2', dry_run => true);
+RESET ROLE;
+SELECT events FROM cdc_apply_snapshot('t', 'as_caller', '1@0/50', true, lineage => 'db2', dry_run => true);
 ALTER TABLE plain ENABLE ROW LEVEL SECURITY;
 SET ROLE cdc_snap_blind;
 SELECT error_of($$SELECT cdc_apply_snapshot('plain', 'snap', '0/50')$$);
