@@ -180,6 +180,27 @@ check_fed(CdcApply *call)
 	}
 }
 
+/* A row that says that it is dead must not come to life because nobody asks. */
+static void
+check_flag(CdcApply *call)
+{
+	CdcTarget  *target = &call->target;
+	const char *name;
+
+	if (target->tomb_attno == 0)
+		return;
+	name = get_attname(call->rule.target, target->tomb_attno, false);
+	if (get_attnum(RelationGetRelid(call->staging_rel), name) <= 0 ||
+		cdc_has_name(call->rule.except_columns, name))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("snapshot \"%s\" has a column \"%s\" like the target's tombstone column",
+					call->cols.staging_name, name),
+			 errdetail("Each row of a snapshot is live, also one that is marked as deleted there."),
+			 errhint("Leave rows that are dead out with staging_filter, and name the column in except_columns.")));
+}
+
 static bool hides_rows(Oid relid);
 
 /* Does the query of a view read a relation, as the caller, that hides rows? */
@@ -369,6 +390,7 @@ run(CdcSnapshot *s)
 	(void) cdc_call_open(call, &fed);
 	check_complete(s);
 	check_as_of(s);
+	check_flag(call);
 	check_fed(call);
 
 	/* STEP 3: the caller's rights, before anything is read */

@@ -43,6 +43,10 @@ SELECT error_of($$SELECT cdc_apply_snapshot('no_key', 'snap', '0/50', on_schema_
 SELECT error_of($$SELECT cdc_apply_snapshot('plain', 'snap', '0/50', true)$$);
 CREATE TABLE flagged (LIKE plain);
 SELECT error_of($$SELECT cdc_apply_snapshot('plain', 'flagged', '0/50')$$);
+-- also where the target's column is known: a row that is dead in the snapshot is no live one
+INSERT INTO flagged VALUES (1, 'A', false, '0/50'), (2, 'dead', true, '0/50');
+SELECT error_of($$SELECT cdc_apply_snapshot('plain', 'flagged', '0/50', tombstone_column => 'deleted')$$);
+SELECT inserted, updated FROM cdc_apply_snapshot('plain', 'flagged', '0/50', tombstone_column => 'deleted', staging_filter => 'NOT deleted', except_columns => '{deleted}', dry_run => true);
 
 -- the snapshot's columns and rows
 CREATE VIEW no_id AS SELECT v, w FROM snap;
