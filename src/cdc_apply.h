@@ -273,6 +273,13 @@ typedef struct CdcStored
 	bool		tombstone;		/* the side table has one */
 } CdcStored;
 
+/* Is there a row, put there by hand, of a key whose tombstone says that it is dead? */
+static inline bool
+cdc_is_ghost(const CdcStored *stored)
+{
+	return stored->tombstone && stored->slot != NULL && stored->state == CDC_KEY_TOMBSTONE;
+}
+
 /* How a key is looked up. */
 typedef enum CdcFind
 {

@@ -221,7 +221,7 @@ next_row(CdcSieve *s)
 	cdc_home_read_state(target, &s->shape, slot, &s->row);
 	cdc_home_read_tombstone(target, s->row_keys, CDC_FIND_IN_ORDER, &s->row);
 	s->matched = false;
-	if (s->row.state == CDC_KEY_LIVE)
+	if (s->row.state == CDC_KEY_LIVE || cdc_is_ghost(&s->row))
 		s->sieved.live++;
 }
 
@@ -243,11 +243,13 @@ static void
 note_missing(CdcSieve *s)
 {
 	const CdcPos *as_of = &s->rule->as_of;
+	CdcVerdict	v;
 	CdcIncoming in;
 
 	check_kind(s, &s->row, s->row_keys);
-	if (cdc_law_judge(CDC_MISSING, as_of->bytes, as_of->len, s->row.state, &s->row.pos,
-					  &s->target->horizon).write)
+	v = cdc_law_judge(CDC_MISSING, as_of->bytes, as_of->len, s->row.state, &s->row.pos,
+					  &s->target->horizon);
+	if (v.write || (v.outcome == CDC_DUPLICATE && cdc_is_ghost(&s->row)))
 		s->sieved.missing++;
 	else if (cdc_marks_any(s->target, &s->shape, &s->row) &&
 			 cdc_marks_kill(&s->image, &s->shape, as_of, &s->row))
