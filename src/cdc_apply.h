@@ -292,6 +292,7 @@ typedef enum CdcFind
 extern bool cdc_key_equal(const CdcKey *key, Datum a, Datum b);
 extern uint32 cdc_key_hash(CdcKey *key, Datum value);
 extern Datum cdc_key_normal(const CdcKey *key, Datum value);
+extern bool cdc_keys_same(const CdcTarget *target, const Datum *a, const Datum *b);
 
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);

@@ -288,17 +288,6 @@ compare_keys(const CdcTarget *target, const Datum *a, const Datum *b)
 	return cmp;
 }
 
-/* Are equal keys also written the same way? */
-static bool
-same_keys(const CdcTarget *target, const Datum *a, const Datum *b)
-{
-	bool		same = true;
-
-	for (int i = 0; i < target->nkeys && same; i++)
-		same = datum_image_eq(a[i], b[i], target->keys[i].typbyval, target->keys[i].typlen);
-	return same;
-}
-
 /* Go on to a key that is greater than the last one: what is stored for it? */
 static void
 find_in_rows(CdcSieve *s, const Datum *keys)
@@ -366,7 +355,7 @@ differs(CdcSieve *s, CdcIncoming *in)
 		s->row_keys[i] = slot_getattr(s->stored.slot, s->leaf->attno[s->target->keys[i].attno - 1],
 									  &isnull);
 	}
-	if (!same_keys(s->target, s->row_keys, in->values))
+	if (!cdc_keys_same(s->target, s->row_keys, in->values))
 		return true;
 	for (int i = 0; i < s->cols->ncols; i++)
 	{
@@ -479,7 +468,7 @@ take_first(CdcSieve *s, CdcIncoming *in)
 static void
 take_again(CdcSieve *s, CdcIncoming *in)
 {
-	bool		twins = s->seen != SEEN_STALE && !same_keys(s->target, s->keys, in->values);
+	bool		twins = s->seen != SEEN_STALE && !cdc_keys_same(s->target, s->keys, in->values);
 
 	if (s->seen == SEEN_OFFERED && !twins)
 	{
