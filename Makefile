@@ -23,7 +23,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_tombstone.o \
                src/cdc_expr.o \
                src/cdc_column.o \
-               src/cdc_consume.o src/cdc_bookmark.o \
+               src/cdc_consume.o src/cdc_bookmark.o src/cdc_read_below.o \
                src/cdc_gap.o \
                src/cdc_read.o \
                src/cdc_chain.o \
@@ -46,7 +46,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_registry.o \
                src/cdc_apply.o \
                src/cdc_sieve.o src/cdc_snapshot.o \
-               src/cdc_watch.o src/cdc_reason.o src/cdc_explain.o src/cdc_resurrected.o src/cdc_check.o \
+               src/cdc_watch.o src/cdc_reason.o src/cdc_explain.o src/cdc_resurrected.o src/cdc_filtered.o src/cdc_check.o \
                src/cdc_attach.o \
                src/cdc_attach_ddl.o \
                src/cdc_attach_guard.o \

@@ -250,3 +250,12 @@ COMMENT ON COLUMN cdc_targets.consume IS 'what becomes of rows that were read; N
 COMMENT ON COLUMN cdc_targets.bookmark_column IS 'staging column that says which transaction loaded a row; NULL: loaded_xid';
 COMMENT ON COLUMN cdc_targets.read_below IS 'with a bookmark: rows of all transactions below it have been read';
 GRANT SELECT ON cdc_targets TO PUBLIC;
+
+--------------------------------------------------------------------------
+-- what every target has read of a landing table
+--------------------------------------------------------------------------
+
+CREATE FUNCTION cdc_read_below(landing regclass) RETURNS xid8
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp;
+COMMENT ON FUNCTION cdc_read_below(regclass) IS
+  'rows of a landing table that transactions below it have loaded were read by all attached targets, directly or through views; NULL: one has not read by a bookmark yet, or none reads it';

@@ -184,15 +184,17 @@ apply_as_owner(CdcGroup *group)
 
 /*
  * An error with its detail and hint, in one line of text.  An owner's code can
- * make it as long as it likes.
+ * make it as long as it likes.  owner: whose rights were lacking, if any.
  */
 static char *
-error_text(const ErrorData *edata)
+error_text(const ErrorData *edata, const char *owner)
 {
 	StringInfoData s;
 
 	initStringInfo(&s);
 	appendStringInfoString(&s, edata->message != NULL ? edata->message : "error");
+	if (owner != NULL)
+		appendStringInfo(&s, " (as its owner \"%s\")", owner);
 	if (edata->detail != NULL || edata->hint != NULL)
 		appendStringInfoChar(&s, '.');
 	if (edata->detail != NULL)
@@ -222,7 +224,9 @@ is_cancel(const ErrorData *edata)
 static void
 note_failure(CdcGroup *group, const ErrorData *edata)
 {
-	char	   *text = error_text(edata);
+	bool		denied = group->permitted && edata->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE;
+	char	   *text = error_text(edata, !denied ? NULL :
+								  GetUserNameFromId(((CdcMember *) linitial(group->members))->owner, true));
 	ListCell   *lc;
 
 	foreach(lc, group->members)
@@ -498,7 +502,9 @@ cdc_apply_all(PG_FUNCTION_ARGS)
 				(errcode(failures.sqlerrcode),
 				 errmsg("targets not applied: %d of %d", failures.failed, failures.targets),
 				 errdetail_internal("%s", failures.list.data),
-				 errhint("The others are applied and committed; see cdc_status and cdc_runs.")));
+				 failures.failed < failures.targets ?
+				 errhint("The others are applied and committed; see cdc_status and cdc_runs.") :
+				 errhint("See cdc_status and cdc_runs.")));
 	SPI_finish();
 	return (Datum) 0;
 }

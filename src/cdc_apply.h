@@ -537,28 +537,6 @@ typedef struct CdcWatch
 extern void cdc_read_staging(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,
 							 CdcFold *fold, CdcWatch *watch, CdcReadResult *result);
 
-/* ---------- the new row (cdc_image.c) ---------- */
-
-typedef struct CdcImage
-{
-	CdcTarget  *target;
-	CdcColumns *cols;
-	CdcFold    *fold;
-	const CdcRule *rule;
-	struct CdcContext *context;
-	struct CdcMarks *marks;		/* NULL without column_positions */
-} CdcImage;
-
-extern void cdc_image_upsert(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-							 const CdcStored *stored, TupleTableSlot *slot);
-extern void cdc_image_delete(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-							 const CdcStored *stored, TupleTableSlot *slot);
-extern void cdc_image_kill(CdcImage *image, CdcLeaf *leaf, const CdcPos *pos,
-						   const CdcStored *stored, TupleTableSlot *slot);
-extern const char *cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev,
-										const CdcStored *stored, bool late);
-extern bool cdc_image_tied(CdcImage *image, const CdcEvent *a, const CdcEvent *b);
-
 /* ---------- writing (cdc_write.c, cdc_row.c) ---------- */
 
 typedef struct CdcWriteResult

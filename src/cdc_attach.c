@@ -448,6 +448,29 @@ warn_of_derived(const CdcAttach *a)
 				 errhint("Keep what cannot be computed again in a table of its own (cdc_make_append_only).")));
 }
 
+/* Without a position in staging every apply will be refused; it may still come. */
+static void
+notice_of_position(const CdcAttach *a)
+{
+	TupleDesc	desc = RelationGetDescr(a->rel);
+
+	if (a->staging == NULL || a->rule.staging_position != NULL ||
+		(a->reg.rule.exists && a->given.isnull[CDC_ARG_STAGING]))
+		return;
+	for (int i = 0; i < a->target.npos; i++)
+	{
+		const char *name = NameStr(TupleDescAttr(desc, a->target.pos_attno[i] - 1)->attname);
+
+		if (get_attnum(RelationGetRelid(a->staging), name) > 0)
+			continue;
+		ereport(NOTICE,
+				(errmsg("staging \"%s\" has no column \"%s\", and no staging_position says where an event stands",
+						cdc_relation_name(a->staging), name),
+				 errhint("cdc_apply() will be refused until one of them is there.")));
+		return;
+	}
+}
+
 static void
 run(CdcAttach *a)
 {
@@ -464,6 +487,7 @@ run(CdcAttach *a)
 	add_what_lacks(a);
 	cdc_target_describe(&a->target, a->rel, &a->rule);
 	warn_of_derived(a);
+	notice_of_position(a);
 
 	/* STEP 3: the view; its statements may have told the registry of renames */
 	cdc_registry_read(a->relid, &a->reg);

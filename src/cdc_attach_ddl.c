@@ -345,6 +345,51 @@ describe_side_table(CdcAttach *a, StringInfo columns, StringInfo index)
 }
 
 /*
+ * The name of a side table is taken.  A table that looks like one, and is
+ * nobody's, may hold the deletes of an earlier attachment (the registry has
+ * been dropped since): without them older events bring rows back.
+ */
+static void
+warn_of_stray_side_table(CdcAttach *a, const char *name)
+{
+	char	   *usual = makeObjectName(RelationGetRelationName(a->rel), NULL, "tombstones");
+	Oid			stray = get_relname_relid(usual, RelationGetNamespace(a->rel));
+	bool		has_position;
+	bool		has_time;
+	StringInfoData keys;
+
+	if (strcmp(usual, name) == 0 || !OidIsValid(stray) ||
+		(get_rel_relkind(stray) != RELKIND_RELATION &&
+		 get_rel_relkind(stray) != RELKIND_PARTITIONED_TABLE) ||
+		OidIsValid(cdc_registry_side_table_of(stray)))
+		return;
+	has_position = get_attnum(stray, CDC_SIDE_POSITION) > 0;
+	has_time = get_attnum(stray, CDC_SIDE_TIME) > 0;
+	if (!has_position && !has_time)
+		return;
+	initStringInfo(&keys);
+	for (int i = 0; i < a->target.nkeys; i++)
+	{
+		if (get_attnum(stray, a->target.keys[i].name) <= 0)
+			return;
+		appendStringInfo(&keys, "%s, ", quote_identifier(a->target.keys[i].name));
+	}
+	ereport(WARNING,
+			(errmsg("table \"%s\" is not the side table of target \"%s\"", usual,
+					a->target.name),
+			 errdetail("It looks like one of an earlier attachment. Deletes are remembered in \"%s\" from now on, which is empty.",
+					   name),
+			 has_position && has_time ?
+			 errhint("If it holds deletes of this target, carry them over before the next apply, and drop it: INSERT INTO %s (%s" CDC_SIDE_POSITION ", " CDC_SIDE_TIME ") SELECT %s" CDC_SIDE_POSITION "::%s, " CDC_SIDE_TIME " FROM %s;",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(a->rel)), name),
+					 keys.data, keys.data,
+					 quote_qualified_identifier(get_namespace_name(cdc_extension_schema()),
+												"cdc_position"),
+					 cdc_quoted_relation(stray)) :
+			 errhint("If it holds deletes of this target, carry their keys and positions over before the next apply, and drop it.")));
+}
+
+/*
  * Make the side table of the target, whose key has been described.  It stands
  * in the target's schema and belongs to its owner.
  */
@@ -362,6 +407,7 @@ cdc_attach_create_side_table(CdcAttach *a)
 	char	   *index_name;
 	Oid			relid;
 
+	warn_of_stray_side_table(a, name);
 	initStringInfo(&columns);
 	initStringInfo(&index);
 	describe_side_table(a, &columns, &index);

@@ -362,6 +362,63 @@ cdc_bookmark_unread(const CdcRegistration *reg, Relation staging)
 	return s.data;
 }
 
+/* Up to where a target has read its recorded staging, as the active snapshot shows it; 0: nothing. */
+uint64
+cdc_bookmark_recorded(const CdcRegistration *reg, Relation staging)
+{
+	const char *column = recorded_column(reg);
+	Relation	table;
+	CdcBookmark mark;
+	uint64		below;
+
+	if (column == NULL)
+		return 0;
+	begin_recorded(&mark, reg, RelationGetRelid(staging));
+	(void) cdc_bookmark_column(staging, column, false, &mark);
+	table = cdc_registry_open(bookmark_table, BOOKMARK_COLUMNS, AccessShareLock);
+	below = read_below(&mark, table, fetch(table, mark.target, mark.staging, GetActiveSnapshot()));
+	table_close(table, AccessShareLock);
+	return below;
+}
+
+/*
+ * Are there bookmarks over any of these tables, whatever staging they are of,
+ * by others than the targets that are known?  Then *below is the least of
+ * them; 0: one is void.
+ */
+bool
+cdc_bookmark_of_others(List *tables, List *known, uint64 *below)
+{
+	Relation	table = cdc_registry_open(bookmark_table, BOOKMARK_COLUMNS, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, GetActiveSnapshot(), 0, NULL);
+	HeapTuple	tuple;
+	bool		found = false;
+
+	*below = 0;
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		values[BOOKMARK_COLUMNS];
+		bool		isnull[BOOKMARK_COLUMNS];
+		CdcBookmark mark = {0};
+		uint64		read;
+
+		heap_deform_tuple(tuple, RelationGetDescr(table), values, isnull);
+		mark.target = DatumGetObjectId(values[BOOKMARK_TARGET]);
+		mark.table = DatumGetObjectId(values[BOOKMARK_TABLE]);
+		mark.attno = DatumGetInt16(values[BOOKMARK_ATTNUM]);
+		if (!list_member_oid(tables, mark.table) || list_member_oid(known, mark.target) ||
+			!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(mark.target)))
+			continue;
+		mark.filter = isnull[BOOKMARK_FILTER] ? NULL : TextDatumGetCString(values[BOOKMARK_FILTER]);
+		read = read_below(&mark, table, tuple);
+		*below = found ? Min(*below, read) : read;
+		found = true;
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	return found;
+}
+
 /* ---------- a call ---------- */
 
 /*

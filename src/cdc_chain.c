@@ -379,3 +379,96 @@ cdc_chain_settle(CdcFold *fold, CdcEvent *top, CdcEvent ***buried, int64 *room)
 	last->older = NULL;
 	cdc_chain_prune(fold, top);
 }
+
+/* ---------- another event ---------- */
+
+/* Put an event that does not lead into the chain under top. */
+static void
+insert_below(CdcFold *fold, CdcEvent *top, CdcIncoming *in)
+{
+	CdcEvent  **link = &top->older;
+	CdcEvent   *ev;
+	int			cmp = 1;
+
+	if (fold->keep_all)
+	{
+		ev = cdc_event_make(fold, in, NULL);
+		ev->older = top->older;
+		top->older = ev;
+		return;
+	}
+	while (*link != NULL && (cmp = cdc_chain_compare(in, *link)) < 0)
+		link = &(*link)->older;
+	ev = cdc_event_make(fold, in, NULL);
+	if (*link != NULL && cmp == 0)
+		*link = cdc_chain_tie(fold, *link, ev);
+	else
+	{
+		ev->older = *link;
+		*link = ev;
+	}
+	cdc_chain_prune(fold, top);
+}
+
+/* An event takes the lead, and the place, that needs nothing of those below it. */
+static void
+replace_all(CdcFold *fold, CdcEvent **topp, const CdcIncoming *in)
+{
+	CdcEvent   *top = *topp;
+
+	cdc_chain_free_below(fold, top);
+	*topp = cdc_event_make(fold, in, top);
+	if (*topp != top)
+		cdc_event_free(fold, top);
+}
+
+/* Offer an event to the events of its key, of which *top leads; NULL: none. */
+void
+cdc_chain_offer(CdcFold *fold, CdcEvent **topp, CdcIncoming *in)
+{
+	CdcEvent   *top = *topp;
+	bool		tied;
+	int			cmp;
+
+	if (top == NULL)
+	{
+		cdc_incoming_complete(in);
+		*topp = cdc_event_make(fold, in, NULL);
+		return;
+	}
+	cmp = cdc_chain_compare(in, top);
+	if (cmp > 0)
+	{
+		cdc_incoming_complete(in);
+		tied = in->class == CDC_UPSERT && top->class == CDC_DELETE && cdc_chain_same_place(in, top);
+		if (!fold->keep_all && in->gaps == NULL && in->class != CDC_DELETE &&
+			in->class != CDC_RETRACTION)
+			replace_all(fold, topp, in);
+		else
+		{
+			*topp = cdc_event_make(fold, in, NULL);
+			(*topp)->older = top;
+			if (!fold->keep_all)
+				cdc_chain_prune(fold, *topp);
+		}
+		if (tied)
+			(*topp)->flags |= CDC_EVENT_TIED_DELETE;
+	}
+	else if (cmp == 0)
+	{
+		cdc_incoming_complete(in);
+		*topp = cdc_chain_tie(fold, top, cdc_event_make(fold, in, NULL));
+		if (*topp != top && !fold->keep_all)
+			cdc_chain_prune(fold, *topp);
+	}
+	else
+	{
+		if (in->class == CDC_DELETE && top->class == CDC_UPSERT && cdc_chain_same_place(in, top))
+			top->flags |= CDC_EVENT_TIED_DELETE;
+		if (!fold->keep_all && top->older == NULL && !cdc_event_kills(top) &&
+			(top->flags & CDC_EVENT_GAPS) == 0)
+			return;
+		cdc_incoming_complete(in);
+		insert_below(fold, top, in);
+	}
+}

@@ -172,12 +172,22 @@ check_attachment(CdcCheck *c)
 		tell(c, "guard", true, NULL, NULL);
 }
 
+/* Is the recorded staging gone, or has it another name? */
+static bool
+is_staging_lost(const CdcApply *call)
+{
+	return call->reg.rule.exists && !call->reg.rule.isnull[RULE_STAGING_NAME] &&
+		!OidIsValid(cdc_rule_recorded_staging(&call->reg, NoLock, true));
+}
+
 /* Where a call that ended in an error had come to. */
 static const char *
 where_it_ended(const CdcApply *call)
 {
 	if (call->target_rel == NULL)
 		return "target";
+	if (call->rule.target == InvalidOid && call->args.isnull[CDC_ARG_STAGING] && is_staging_lost(call))
+		return "staging";
 	if (call->rule.target == InvalidOid)
 		return "rule";
 	if (call->target.rel == NULL)
@@ -249,7 +259,8 @@ check_call(CdcCheck *c, bool with_staging)
 	{
 		if (strcmp(steps[i], ended) == 0)
 		{
-			tell(c, steps[i], false, error, try.hint);
+			tell(c, steps[i], false, error, try.hint != NULL || strcmp(ended, "staging") != 0 ? try.hint :
+				 "make it again, or name another one: cdc_attach(target, staging)");
 			break;
 		}
 		if (with_staging)
@@ -262,6 +273,17 @@ check_call(CdcCheck *c, bool with_staging)
 
 /* ---------- what is asked of the data ---------- */
 
+/* Tell the answer; where there is none, what to do of it is no hint. */
+static void
+tell_answer(CdcCheck *c, const char *name, const CdcTry *try, const char *answer, const char *error,
+			const char *hint)
+{
+	if (error != NULL)
+		tell(c, name, false, psprintf("could not be answered: %s", error), try->hint);
+	else
+		tell(c, name, answer == NULL, answer, hint);
+}
+
 /*
  * Ask a query that gives one text, NULL when all is right.  It may name $1, the
  * target.
@@ -270,6 +292,7 @@ static void
 ask(CdcCheck *c, const char *name, const char *sql, const char *hint)
 {
 	char	   *volatile detail = NULL;
+	char	   *volatile error = NULL;
 	CdcTry		try;
 
 	begin_try(c, &try);
@@ -291,10 +314,10 @@ ask(CdcCheck *c, const char *name, const char *sql, const char *hint)
 	}
 	PG_CATCH();
 	{
-		detail = psprintf("could not be answered: %s", cdc_try_caught(&try, NULL));
+		error = cdc_try_caught(&try, NULL);
 	}
 	PG_END_TRY();
-	tell(c, name, detail == NULL, detail, hint);
+	tell_answer(c, name, &try, detail, error, hint);
 }
 
 /* Rows of the target that the law cannot weigh, or that a tombstone denies. */
@@ -326,11 +349,43 @@ ask_target(CdcCheck *c)
 	}
 	ask(c, "rows_resurrected",
 		psprintf("SELECT CASE WHEN count(*) > 0 THEN format('%%s rows live although %%s says that they are gone, one is %%s', count(DISTINCT key), "
-				 "string_agg(DISTINCT CASE evidence WHEN 'log' THEN 'the last word of staging' ELSE 'their tombstone' END, ' or '), min(key::text)) END "
+				 "string_agg(DISTINCT CASE evidence WHEN 'tombstone' THEN 'their tombstone' ELSE 'the last word of staging' END, ' or '), min(key::text)) END "
 				 "FROM %s.cdc_find_resurrected($1%s)", schema,
 				 !c->mapped ? ", source => $1" :
 				 OidIsValid(c->staging) ? psprintf(", %u::oid::regclass", c->staging) : ""),
 		"cdc_find_resurrected() names them; find the writer, and turn the guard on");
+}
+
+/* Deletes that are no events, since they carry nothing that the filter asks for. */
+static void
+ask_filter(CdcCheck *c)
+{
+	const char *filter = c->call->rule.staging_filter;
+	char	   *volatile detail = NULL;
+	char	   *volatile error = NULL;
+	CdcTry		try;
+
+	if (filter != NULL)
+	{
+		begin_try(c, &try);
+		PG_TRY();
+		{
+			char	   *example;
+			int64		deletes = cdc_filtered_deletes(c->target, c->staging, filter, &example);
+
+			if (deletes > 0)
+				detail = psprintf("%lld deletes are left out since staging_filter is NULL for them, one is %s",
+								  (long long) deletes, example);
+			cdc_try_end(&try);
+		}
+		PG_CATCH();
+		{
+			error = cdc_try_caught(&try, NULL);
+		}
+		PG_END_TRY();
+	}
+	tell_answer(c, "deletes_filtered", &try, detail, error,
+				"a delete may carry only its key: let NULL through, as by IS NOT TRUE instead of NOT");
 }
 
 /* The events, judged one by one. */
@@ -403,7 +458,7 @@ ask_catalogs(CdcCheck *c)
 	ask(c, "foreign_keys_order",
 		"SELECT string_agg(format('%I on %s', conname, conrelid::regclass), ', ' ORDER BY conname) FROM pg_constraint "
 		"WHERE contype = 'f' AND (conrelid = $1 OR confrelid = $1) AND NOT condeferrable AND conparentid = 0",
-		"tables are applied one after another: make it DEFERRABLE (ALTER TABLE .. ALTER CONSTRAINT) and apply both in one transaction");
+		"cdc_apply_all() applies targets of one owner together and checks at the end; else make it DEFERRABLE (ALTER TABLE .. ALTER CONSTRAINT) and apply both in one transaction");
 	if (target->tomb_attno != 0)
 		ask(c, "dependents",
 			psprintf("SELECT 'they show dead rows: ' || string_agg(DISTINCT r.ev_class::regclass::text, ', ') FROM pg_depend d "
@@ -425,7 +480,10 @@ check_target(CdcCheck *c)
 	if (c->described)
 		ask_target(c);
 	if (c->mapped)
+	{
+		ask_filter(c);
 		ask_events(c);
+	}
 	if (c->described)
 		ask_catalogs(c);
 }

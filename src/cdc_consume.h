@@ -51,5 +51,7 @@ extern void cdc_bookmark_forget(Oid target);
 extern void cdc_bookmark_sweep(void);
 extern const char *cdc_bookmark_look(const CdcRegistration *reg, Oid staging, uint64 *from);
 extern const char *cdc_bookmark_unread(const CdcRegistration *reg, Relation staging);
+extern uint64 cdc_bookmark_recorded(const CdcRegistration *reg, Relation staging);
+extern bool cdc_bookmark_of_others(List *tables, List *known, uint64 *below);
 
 #endif							/* CDC_CONSUME_H */

@@ -96,6 +96,15 @@ typedef struct CdcIncoming
 	void	   *arg;
 } CdcIncoming;
 
+/* Fill in what the reader has put off. */
+static inline void
+cdc_incoming_complete(CdcIncoming *in)
+{
+	if (in->complete != NULL)
+		in->complete(in, in->arg);
+	in->complete = NULL;
+}
+
 typedef struct CdcFold CdcFold;
 
 extern CdcFold *cdc_fold_create(CdcTarget *target, CdcColumns *cols, const CdcRule *rule);

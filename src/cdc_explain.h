@@ -53,4 +53,8 @@ extern const char *cdc_reason(const CdcTarget *target, const CdcToldKey *group);
 extern const char *cdc_reason_superseded(const CdcTarget *target, const CdcToldKey *group,
 										 const CdcPos *pos, int placed);
 
+/* ---------- deletes that a filter leaves out (cdc_filtered.c) ---------- */
+
+extern int64 cdc_filtered_deletes(Oid relid, Oid staging, const char *filter, char **example);
+
 #endif							/* CDC_EXPLAIN_H */

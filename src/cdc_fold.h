@@ -69,7 +69,6 @@ extern void cdc_event_free(CdcFold *fold, CdcEvent *ev);
 extern void cdc_event_free_all(CdcFold *fold);
 
 /* cdc_fold.c */
-extern void cdc_fold_offer_to(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
 extern bool cdc_fold_matches(CdcFold *fold, const CdcEvent *ev, const Datum *keys);
 extern uint32 cdc_fold_hash(CdcFold *fold, const Datum *keys);
 
@@ -92,6 +91,7 @@ extern CdcEvent *cdc_spill_lookup(CdcFold *fold, const Datum *keys);
 extern void cdc_spill_end(CdcFold *fold);
 
 /* cdc_chain.c */
+extern void cdc_chain_offer(CdcFold *fold, CdcEvent **top, CdcIncoming *in);
 extern int	cdc_chain_compare(const CdcIncoming *in, const CdcEvent *ev);
 extern bool cdc_chain_same_place(const CdcIncoming *in, const CdcEvent *ev);
 extern CdcEvent *cdc_chain_tie(CdcFold *fold, CdcEvent *led, CdcEvent *ev);

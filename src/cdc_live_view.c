@@ -43,7 +43,18 @@ typedef struct ViewColumn
 static Oid
 find_schema(CdcAttach *a, char **name)
 {
-	RangeVar   *rv = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(a->live_view)));
+	char	   *raw = pstrdup(a->live_view);
+	RangeVar   *rv;
+	List	   *parts;
+
+	if (!SplitIdentifierString(raw, '.', &parts) || parts == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("live_view is no name as SQL has it: \"%s\"", cdc_clip(a->live_view)),
+				 a->live_view[0] == '\0' ? errhint("Use schema.view, or the name alone for the target's schema.") :
+				 errhint("Quote it as in SQL: live_view => %s.",
+						 quote_literal_cstr(quote_identifier(a->live_view)))));
+	rv = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(a->live_view)));
 
 	if (rv->catalogname != NULL && strcmp(rv->catalogname, get_database_name(MyDatabaseId)) != 0)
 		ereport(ERROR,

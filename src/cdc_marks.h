@@ -9,7 +9,7 @@
 #ifndef CDC_MARKS_H
 #define CDC_MARKS_H
 
-#include "cdc_apply.h"
+#include "cdc_image.h"
 
 /* How old the value of a column is. */
 typedef struct CdcMark

@@ -26,6 +26,7 @@
  *	cdc_column		which staging column goes into which target column, and how
  *	cdc_consume		what becomes of staging's rows once they are read
  *	cdc_bookmark	how far a staging relation has been read
+ *					(cdc_read_below: by all targets of a table)
  *	cdc_gap			values that an event does not carry
  *	cdc_query		the query over staging
  *	cdc_read		staging read: rows become events
@@ -74,6 +75,7 @@
  *					(cdc_reason: in words)
  *	cdc_resurrected	rows that live although they should not
  *	cdc_check		the questions to ask before events are applied
+ *					(cdc_filtered: deletes that the filter leaves out)
  *	cdc_history		a row for each version: the phases of cdc_apply_history()
  *					(cdc_history_open, cdc_history_read: its relations, its batch;
  *					cdc_history_query, cdc_history_sql, cdc_history_write: what
@@ -88,7 +90,8 @@
  * Calls go one way: apply -> rule registry target home column consume bookmark
  * read fold write fence report; column consume read -> bookmark;
  * snapshot -> apply sieve registry; sieve -> home fold law expr;
- * explain resurrected check -> apply watch sql; watch -> read fold;
+ * explain resurrected check -> apply watch sql; check -> filtered -> apply;
+ * read_below -> registry bookmark; watch -> read fold;
  * fence -> sql; attach detach follow fence -> rule registry target exempt;
  * event_view -> registry target key attach_ddl; event_view_value ->
  * event_view_read decode source;

@@ -39,7 +39,7 @@ cdc_notice_report(CdcWriter *w)
 						w->target->name),
 				 errdetail("Keys: %lld, one is key %s at position %s. The upsert stands.",
 						   (long long) w->crossed.count, w->crossed.key, w->crossed.pos),
-				 errhint("Add an ordinal to the position so that the order is known.")));
+				 errhint("Add an ordinal to the position so that the order is known. If a dead row was made live by hand, cdc_find_resurrected() names it.")));
 	if (w->differs.count > 0)
 		ereport(WARNING,
 				(errmsg("events differ from the row stored at their position in target \"%s\"",

@@ -74,7 +74,7 @@ cdc_ordered_offer(CdcFold *fold, CdcIncoming *in, const Datum *keys)
 		keep_last(fold);
 	if (fold->last == NULL && is_full(fold))
 		spill(fold);
-	cdc_fold_offer_to(fold, &fold->last, in);
+	cdc_chain_offer(fold, &fold->last, in);
 }
 
 /* All events have been offered. */

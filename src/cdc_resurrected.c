@@ -149,9 +149,14 @@ hear_winner(CdcSearch *search, CdcFold *fold, const CdcEvent *ev)
 		bloom_add_element(search->later, (unsigned char *) &hash, sizeof(hash));
 	}
 	if (cdc_event_kills(ev) && is_due(search, &gone) && is_sampled(search, fold) &&
-		find_live_row(search, &stored) &&
-		cdc_pos_compare(gone.bytes, gone.len, stored.bytes, stored.len) > 0)
-		tell(search, search->keys, search->isnull, &stored, "log", &gone);
+		find_live_row(search, &stored))
+	{
+		int			cmp = cdc_pos_compare(gone.bytes, gone.len, stored.bytes, stored.len);
+
+		/* an upsert at this position would be the last word: who wrote the row is not in the log */
+		if (cmp >= 0)
+			tell(search, search->keys, search->isnull, &stored, cmp > 0 ? "log" : "log, same position", &gone);
+	}
 }
 
 static void

@@ -310,15 +310,6 @@ find_in_rows(CdcSieve *s, const Datum *keys)
 
 /* ---------- the snapshot's rows ---------- */
 
-/* Fill in what the reader has put off. */
-static void
-complete(CdcIncoming *in)
-{
-	if (in->complete != NULL)
-		in->complete(in, in->arg);
-	in->complete = NULL;
-}
-
 static Datum
 convert(CdcSieve *s, const CdcIncoming *in, CdcColumn *c, Datum value, bool *isnull)
 {
@@ -347,7 +338,7 @@ column_value(CdcSieve *s, const CdcIncoming *in, int i, bool *isnull)
 static bool
 differs(CdcSieve *s, CdcIncoming *in)
 {
-	complete(in);
+	cdc_incoming_complete(in);
 	for (int i = 0; i < s->target->nkeys; i++)
 	{
 		bool		isnull;
@@ -383,7 +374,7 @@ check_scope(CdcSieve *s, CdcIncoming *in)
 	Datum		result;
 	bool		isnull;
 
-	complete(in);
+	cdc_incoming_complete(in);
 	ExecClearTuple(slot);
 	memset(slot->tts_isnull, true, sizeof(bool) * target->natts);
 	for (int i = 0; i < target->nkeys; i++)

@@ -268,7 +268,7 @@ offer_stored(CdcFold *fold, const char *stored, CdcEvent **top)
 	in.as_read = NULL;
 	in.tuple = tuple;
 	in.complete = NULL;
-	cdc_fold_offer_to(fold, top, &in);
+	cdc_chain_offer(fold, top, &in);
 	pfree(tuple);
 	pfree(gaps);
 }

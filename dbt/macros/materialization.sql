@@ -32,6 +32,8 @@
   {% endif %}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
+  {% do cdc_precedence.assert_nothing_forgotten(target, existing) %}
+
   {# -- what the model's SQL gives, and what of it is data #}
   {% set events = cdc_precedence.create_events(target, sql) %}
   {% set shape = cdc_precedence.shape_of(events, target) %}

@@ -78,7 +78,8 @@
 
 {#
   What the columns of the events are: key; position; data, which the table gets
-  (the key too); the rest only says what an event is.
+  (the key too); the rest only says what an event is, or, as the column that
+  unread() compares, which transaction has loaded it.
 #}
 {% macro shape_of(events, target) %}
   {%- set known = cdc_precedence.attached(target) -%}
@@ -102,8 +103,9 @@
   {%- set aside = positions + old_key + cdc_precedence.list_option('except_columns', [])
     + [cdc_precedence.option('op_column', 'op'), cdc_precedence.option('unchanged_column', '__unchanged'), '__absent',
        cdc_precedence.option('delete_flag_column', ''), (tombstone_column if home == 'row' else '')] -%}
+  {%- set bookmark = cdc_precedence.option('bookmark_column', 'loaded_xid') -%}
   {%- set data = [] -%}
-  {%- for column in columns if column.name in key or column.name not in aside -%}
+  {%- for column in columns if column.name in key or not (column.name in aside or (column.name == bookmark and column.type == 'xid8')) -%}
     {%- do data.append(column) -%}
   {%- endfor -%}
   {%- if cdc_precedence.option('staging_position') is none -%}

@@ -49,3 +49,32 @@
 {% macro is_retraction(op, deleted) %}
   {{ return('false' if deleted else "lower(trim(" ~ op ~ "::text)) in ('-u', 'update_before', '3')") }}
 {% endmacro %}
+
+{# -- the key of a tested table: as said, else as attached #}
+{% macro key_for_test(test, model, known, unique_key) %}
+  {%- if not unique_key and not known -%}
+    {%- do exceptions.raise_compiler_error(test ~ ': ' ~ model ~ ' is not attached, so the test needs unique_key') -%}
+  {%- endif -%}
+  {%- if not unique_key -%}
+    {{ return(known.key) }}
+  {%- endif -%}
+  {%- set key = [] -%}
+  {%- for each in ([unique_key] if unique_key is string else unique_key) -%}
+    {%- do key.append(cdc_precedence.bare(each)) -%}
+  {%- endfor -%}
+  {{ return(key) }}
+{% endmacro %}
+
+{# -- a test's log, a relation or SQL in parentheses, has the key by name, the op, and the position if that is a column #}
+{% macro assert_log(test, model, log, key, position, op_column) %}
+  {%- set there = get_columns_in_query('select * from ' ~ log ~ ' as e') -%}
+  {%- set needed = key + ([op_column] if op_column else [])
+    + ([position] if position and modules.re.match('^[A-Za-z_][A-Za-z0-9_$]*$', position) else []) -%}
+  {%- set missing = needed | reject('in', there) | list -%}
+  {%- if missing -%}
+    {%- do exceptions.raise_compiler_error(test ~ ': the log of ' ~ model ~ ' has no column ' ~ cdc_precedence.quoted_list(missing)
+      ~ '. It needs the key by name (' ~ cdc_precedence.quoted_list(key) ~ "), what an event is (op_column) and the position: a raw"
+      ~ ' landing does not have them. Give an event view, the model of the events, or SQL in parentheses that selects them; it has '
+      ~ (there | join(', '))) -%}
+  {%- endif -%}
+{% endmacro %}

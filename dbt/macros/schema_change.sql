@@ -52,6 +52,18 @@
     {%- endif -%}
   {%- endfor -%}
 
+  {#- -- a table taken over: what its former writer fed, and this model does not -#}
+  {%- if not known -%}
+    {%- set unfed = [] -%}
+    {%- for column in there if not column.generated and column.name not in data_names + law -%}
+      {%- do unfed.append(column.name) -%}
+    {%- endfor -%}
+    {%- if unfed -%}
+      {%- do exceptions.warn(model.name ~ ': columns of ' ~ target ~ ' that its model does not feed keep what they have, and are NULL'
+        ~ ' or their default in new rows: ' ~ (unfed | join(', ')) ~ '. Drop them if nobody else writes them') -%}
+    {%- endif -%}
+  {%- endif -%}
+
   {%- set facts = [] -%}
   {%- for column in added -%}
     {%- do facts.append('new: ' ~ column.name ~ ' ' ~ column.type) -%}

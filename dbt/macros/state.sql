@@ -22,6 +22,41 @@
 {% endmacro %}
 
 {#
+  A table that is not attached has no fence and no deletes that are remembered,
+  so attaching it as if it were new lets older events bring deleted rows back.
+  Refused if it is not new: if this package has fed it (what it remembers is an
+  ordinary table, which outlives the extension), or if the side table of an
+  earlier attachment stands beside it.
+#}
+{% macro assert_nothing_forgotten(target, existing) %}
+  {%- if cdc_precedence.attached(target) is not none -%}
+    {{ return('') }}
+  {%- endif -%}
+  {%- set schema = cdc_precedence.schema() -%}
+  {%- set side = cdc_precedence.quoted(target.schema) ~ '.' ~ cdc_precedence.quoted(target.identifier ~ '_tombstones') -%}
+  {%- set left = cdc_precedence.json_of("select (select to_json(c.oid::regclass::text)::text from pg_catalog.pg_class c"
+    ~ " where c.oid = to_regclass(" ~ cdc_precedence.literal(side) ~ ") and c.relkind in ('r', 'p')"
+    ~ " and not " ~ schema ~ ".cdc_is_side_table(c.oid)"
+    ~ " and exists (select from pg_catalog.pg_attribute a where a.attrelid = c.oid and a.attnum > 0"
+    ~ "   and a.attname in ('source_position', 'deleted_at')))") -%}
+  {%- set fed = existing is not none and existing.is_table and cdc_precedence.state(target) is not none -%}
+  {%- if not fed and left is none -%}
+    {{ return('') }}
+  {%- endif -%}
+  {%- set name = cdc_precedence.relation_name(target) -%}
+  {%- set models = cdc_precedence.relation_name(cdc_precedence.state_relation(target)) -%}
+  {%- do exceptions.raise_compiler_error(
+    name ~ (" is not attached any more, although its model has fed it (" ~ models ~ ")" if fed else " is not attached")
+    ~ (", and " ~ left ~ " beside it looks like its side table of an earlier attachment" if left else "")
+    ~ ". Older events could bring deleted rows back: fence, floor and deletes of then may no longer be known."
+    ~ " Attach it by hand: select " ~ schema ~ ".cdc_attach(" ~ cdc_precedence.regclass(target) ~ ", ..),"
+    ~ " carry deletes, fence and floor over, then run again ('Leaving and coming back' in docs/dbt.md)."
+    ~ " If nothing of it is to be kept:"
+    ~ (" drop table " ~ left ~ ";" if left else "")
+    ~ (" delete from " ~ models ~ " where model = " ~ cdc_precedence.literal(target.identifier) ~ ";" if fed else "")) -%}
+{% endmacro %}
+
+{#
   The transaction before which all have ended, asked before the events are read:
   what they wrote is read in this run.
 #}

@@ -1,5 +1,6 @@
 """The dbt package against real dbt.  Run by run.sh; see there."""
 
+import json
 import os
 import sys
 
@@ -288,7 +289,13 @@ def tests_can_fail(database, project):
 def other_ways_in(database, project, events):
     """Tables and views that were there before; a model that has no position; the end of the history."""
     database.run("CREATE SCHEMA IF NOT EXISTS other; DROP TABLE shop.replayed; DROP VIEW IF EXISTS shop.replayed")
-    database.run(f"CREATE TABLE shop.replayed AS SELECT id, name, amount, mood FROM ({TRUTH}) t")
+    database.run(f"CREATE TABLE shop.replayed AS SELECT id, name, amount, mood, now() AS loaded_then FROM ({TRUTH}) t")
+    before = database.run("SELECT * FROM shop.replayed ORDER BY id")
+    results = project.dbt("run", "-s", "replayed")
+    check("another table under the name of one that was fed is refused", results["replayed"][0] == "error"
+          and "not attached any more" in results["replayed"][1] and "cdc_attach" in results["replayed"][1], results)
+    check("and left alone", database.run("SELECT * FROM shop.replayed ORDER BY id") == before)
+    database.run("DELETE FROM shop.cdc_precedence_models WHERE model = 'replayed'")   # as the error says
     results = project.dbt("run", "-s", "replayed")
     check("a table without a key says which index it needs", results["replayed"][0] == "error"
           and "CREATE UNIQUE INDEX" in results["replayed"][1], results)
@@ -296,6 +303,7 @@ def other_ways_in(database, project, events):
     deliver(database, events.batch(600))
     results = project.dbt("run", "--exclude", "changing", "cut_*")
     ok("the whole history, a table taken over", results)
+    check("what its former writer fed is named", "does not feed" in project.output and "new rows: loaded_then." in project.output, project.output)
     all_right(database, "the whole history", [m for m in READ if m not in ("plain", "swapped", "in_row")])
     for m in ("plain", "swapped", "in_row"):
         wrong = difference(database, READ[m], truth())
@@ -411,6 +419,195 @@ def example(work):
     database.connection.close()
 
 
+def leaving(work):
+    """DROP EXTENSION and back, by the statements of docs/dbt.md, with deletes held by tombstone, row and fence."""
+    database = Database("cdc_dbt_leaving", "dbt_plain")
+    os.environ["PGUSER"] = "dbt_plain"
+    project = Project(os.path.join(ROOT, "dbt", "example"), work, database, "leaving")
+    project.packages(f"packages:\n  - local: {os.path.join(ROOT, 'dbt')}\n")
+    project.dbt("deps")
+    for name in ("landing.sql", "later.sql"):
+        with open(os.path.join(project.path, "setup", name)) as file:
+            database.run(file.read())
+    ok("before leaving", project.dbt("build"))
+    database.run("SELECT cdc_purge_tombstones('shop.customers', up_to => '0/200')")
+    state = """SELECT 'customer', id, name || city, source_position::text, NULL::bool FROM shop.customers UNION ALL
+        SELECT 'dead', id, NULL, source_position::text, NULL FROM shop.customers_tombstones UNION ALL
+        SELECT 'order', id, total::text, source_position::text, deleted FROM shop.orders ORDER BY 1, 2"""
+    before = database.run(state)
+    kinds = [row[0] for row in before]
+    check("deletes of each kind", kinds.count("dead") == 1 and any(row[4] for row in before)
+          and database.value("SELECT fence::text FROM cdc_targets WHERE target = 'shop.customers'::regclass") == "0/200", before)
+    leave, columns, attach = world.blocks("dbt.md", "Leaving and coming back")
+    database.run(leave)
+    # a landing that keeps some time only, and old events that come once more
+    database.run("DELETE FROM landing.customers WHERE op = 'd'; DELETE FROM landing.orders WHERE op = 'd'")
+    database.run("""INSERT INTO landing.orders (op, id, customer_id, total, commit_lsn, seq) VALUES ('c', 12, 1, 3, '0/160', 0);
+        INSERT INTO landing.customers (op, id, name, city, commit_lsn, seq) VALUES
+            ('c', 1, 'Ann', 'Ulm', '0/100', 0), ('c', 3, 'Cid', 'Celle', '0/120', 0)""")
+    database.run(columns)
+    for how in ([], ["--full-refresh"]):
+        results = project.dbt("run", "-s", "marts", *how)
+        for m, words in (("customers", ("not attached any more", "shop.customers_tombstones", "cdc_attach")),
+                         ("orders", ("not attached any more", "cdc_attach"))):
+            check(f"not attached: {m} is refused {how}", results[m][0] == "error" and all(w in results[m][1] for w in words), results[m])
+    check("nothing was attached", database.value("SELECT count(*) FROM cdc_targets") == 0
+          and database.value("SELECT to_regclass('shop.customers_tombstones1') IS NULL"))
+    check("nothing has changed", database.run(state) == before, database.run(state))
+    database.run(attach)
+    for how in ([], ["--full-refresh"], []):
+        # the view that picks from the log by hand has nothing but the log
+        ok(f"back again {how}", project.dbt("build", "--exclude", "customers_by_log", *how))
+        check(f"nothing came back {how}", database.run(state) == before, (before, database.run(state)))
+    check("the fence too", database.value("SELECT fence::text FROM cdc_targets WHERE target = 'shop.customers'::regclass") == "0/200")
+    check("the guard is the configuration's", database.value("SELECT guard FROM cdc_targets WHERE target = 'shop.orders'::regclass") == "error")
+    # by hand before, by dbt from now on: the package has no record, the old side table tells
+    database.run(leave.replace(", shop.customers_by_log", ""))
+    database.run("DROP TABLE shop.cdc_precedence_models")
+    database.run(columns)
+    results = project.dbt("run", "-s", "marts")
+    check("an old side table is reason enough", results["customers"][0] == "error" and "shop.customers_tombstones" in results["customers"][1]
+          and "any more" not in results["customers"][1], results["customers"])
+    ok("marked rows need no more than their column", results, but=("customers",))
+    database.run("DROP TABLE shop.customers, shop.customers_tombstones")
+    ok("from nothing", project.dbt("run", "-s", "marts"))
+    check("is from what the landing has", database.run("SELECT id FROM shop.customers ORDER BY id") == [(1,), (2,), (3,), (4,)])
+    database.connection.close()
+
+
+def arguments_of_tests(database, project, models):
+    """The tests with the logs of docs/dbt.md: what passes, what fails, and what they ask of a log."""
+    text = world.blocks("dbt.md", "Tests", "yaml")[1].replace("source('landing'", "source('landing_raw'")
+    shown = "".join("    " + line for line in text.splitlines(True))
+
+    def of_both(tests):
+        with open(os.path.join(models, "raw_tests.yml"), "w") as file:
+            file.write("version: 2\nmodels:\n" + "".join(f"  - name: {m}\n{tests}" for m in ("customers_by_hand", "customers_decoded")))
+        results = project.dbt("test", "-s", "customers_by_hand", "customers_decoded")
+        return {name: result for name, result in results.items() if name.startswith("cdc_precedence")}
+
+    def statuses(results):
+        return sorted((name.split("_customers")[0], status) for name, (status, _) in results.items())
+
+    # rows that the truncate has not taken: of a snapshot, and of the log
+    database.run("""INSERT INTO landing.customers_raw (payload) SELECT jsonb_build_object('op', 'r', 'after', jsonb_build_object('id', i,
+        'name', 'of the snapshot'), 'source', '{"connector": "postgresql", "lsn": 60}'::jsonb) FROM generate_series(20, 22) i""")
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"INSERT INTO shop.{m} (id, name) SELECT i, 'of the snapshot' FROM generate_series(20, 22) i")
+    passing = [("cdc_precedence_no_resurrected_rows", "pass")] * 2 + [("cdc_precedence_positions_not_null", "pass")] * 2
+    results = of_both(shown)
+    check("snapshot rows pass, as the log says what they are", statuses(results) == passing, results)
+    plain = "    data_tests: [cdc_precedence.positions_not_null]\n"
+    results = of_both(plain)
+    check("without it they fail", [(r[0], r[1].split()[1]) for r in results.values()] == [("fail", "3")] * 2, results)
+    results = of_both("    data_tests:\n      - cdc_precedence.positions_not_null:\n          arguments: {allow_snapshot_rows: true}\n")
+    check("nothing is allowed without a log", [(r[0], "needs log" in r[1]) for r in results.values()] == [("error", True)] * 2, results)
+
+    # one that nobody knows, one that a change came for, one with a position that is none
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"INSERT INTO shop.{m} (id, name) VALUES (23, 'of nobody'); UPDATE shop.{m} SET source_position = '0/0' WHERE id = 21")
+    database.run("""INSERT INTO landing.customers_raw (payload) VALUES ('{"op": "u", "after": {"id": 22, "name": "x"},
+        "source": {"connector": "postgresql", "lsn": 170}}')""")
+    results = of_both(shown)
+    found = sorted((name.split("_customers")[0], *r[1].split()[:2]) for name, r in results.items() if r[0] == "fail")
+    check("what the log does not say is a snapshot row fails", found == [("cdc_precedence_positions_not_null", "Got", "3")] * 2, results)
+    database.run("DELETE FROM landing.customers_raw WHERE payload @> '{\"op\": \"u\", \"after\": {\"id\": 22}}'")
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"SELECT cdc_set_floor('shop.{m}', '0/100')")
+    results = of_both(plain)
+    check("below a floor they need none", [r[0] for r in results.values()] == ["pass"] * 2, results)
+    for m in ("customers_by_hand", "customers_decoded"):
+        database.run(f"SELECT cdc_set_floor('shop.{m}', NULL); DELETE FROM shop.{m} WHERE id >= 20")
+
+    # a log that has not what the tests need
+    raw = "      - cdc_precedence.{}:\n          arguments: {{log: \"{{{{ source('landing_raw', 'customers_raw') }}}}\"{}}}\n"
+    results = of_both("    data_tests:\n" + raw.format("no_resurrected_rows", "") + raw.format("positions_not_null", ", allow_snapshot_rows: true"))
+    check("a raw log is refused by the names that it lacks", len(results) == 4 and all(
+        r[0] == "error" and 'has no column "id", "op"' in r[1] and "payload, loaded_xid" in r[1] for r in results.values()), results)
+    os.remove(os.path.join(models, "raw_tests.yml"))
+
+
+def raw_events(work):
+    """The two models of docs/dbt.md over a landing of Debezium's envelopes."""
+    database = Database("cdc_dbt_raw", "dbt_plain")
+    os.environ["PGUSER"] = "dbt_plain"
+    project = Project(os.path.join(ROOT, "dbt", "example"), work, database, "raw")
+    project.packages(f"packages:\n  - local: {os.path.join(ROOT, 'dbt')}\n")
+    project.dbt("deps")
+    models = os.path.join(project.path, "models")
+    for name, text in zip(("customers_by_hand", "customers_decoded"), world.blocks("dbt.md", "A landing of raw events", "jinja")):
+        with open(os.path.join(models, "marts", name + ".sql"), "w") as file:
+            file.write(text)
+    with open(os.path.join(models, "raw.yml"), "w") as file:
+        file.write("version: 2\nsources:\n  - name: landing_raw\n    schema: landing\n"
+                   "    tables: [{name: customers_raw}, {name: customers_decoded_events}]\n")
+    for name in ("customers_by_hand", "customers_decoded"):
+        path = os.path.join(models, "marts", name + ".sql")
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(text.replace("source('landing'", "source('landing_raw'"))
+    database.run("""CREATE SCHEMA landing; CREATE EXTENSION cdc_precedence;
+        CREATE TABLE landing.customers_raw (payload jsonb, loaded_xid xid8 DEFAULT pg_current_xact_id())""")
+    database.run(world.blocks("dbt.md", "A landing of raw events")[0])
+
+    history = []
+
+    def land(*events):
+        """Each (op, id, name, city, lsn), as Debezium writes it: a JSON null where there is no image."""
+        history.extend(events)
+        for op, key, name, city, lsn in events:
+            row = {"id": key, "name": name, "city": city}
+            database.run("INSERT INTO landing.customers_raw (payload) VALUES (%s)", (json.dumps({
+                "op": op, "before": {"id": key, "name": None, "city": None} if op == "d" else None,
+                "after": None if op in ("d", "t") else row,
+                "source": {"connector": "postgresql", "schema": "public", "table": "customers", "lsn": lsn}}),))
+
+    def right(when):
+        last = {}
+        cut = max([e[4] for e in history if e[0] == "t"], default=0)
+        for op, key, name, city, lsn in sorted(history, key=lambda e: (e[0] != "r", e[4])):
+            if lsn > cut:
+                last[key] = (op, key, name, city)
+        want = sorted(e[1:] for e in last.values() if e[0] != "d")
+        for m in ("customers_by_hand", "customers_decoded"):
+            got = database.run(f"SELECT id, name, city FROM shop.{m} ORDER BY id")
+            check(f"raw events, {when}: {m}", got == want, (got, want))
+            columns = [row[0] for row in database.run(f"SELECT attname::text FROM pg_attribute WHERE attrelid = 'shop.{m}'::regclass"
+                                                      " AND attnum > 0 AND NOT attisdropped ORDER BY attnum")]
+            check(f"raw events, {when}: columns of {m}", columns == ["id", "name", "city", "source_position"], columns)
+
+    both = ("run", "-s", "customers_by_hand", "customers_decoded")
+    database.run("INSERT INTO landing.customers_raw (payload) VALUES (NULL), ('null'), ('{\"ts_ms\": 1}')")
+    land(("r", 9, "Ida", "Jena", 50), ("c", 1, "Ann", "Ulm", 100), ("c", 2, "Bob", "Bonn", 110), ("d", 1, None, None, 120),
+         ("d", 7, None, None, 130))
+    ok("raw events, first run", project.dbt(*both))
+    right("first run")
+    land(("c", 7, "Gus", "Gera", 90), ("u", 1, "Ann", "Köln", 115), ("u", 2, "Bob", None, 140), ("c", 3, "Cid", "Celle", 150))
+    results = project.dbt(*both)
+    ok("raw events, late", results)
+    for m in both[2:]:
+        message = results[m][1]
+        check(f"raw events, only what is new is read: {m}", "CDC 4 events" in message, message)
+    right("late")
+    ok("raw events, full refresh", project.dbt(*both, "--full-refresh"))
+    right("full refresh")
+    land(("t", None, None, None, 145))
+    ok("raw events, truncate", project.dbt(*both))
+    right("truncate")
+    arguments_of_tests(database, project, models)
+    # the trap
+    path = os.path.join(models, "marts", "customers_by_hand.sql")
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(text.replace("nullif(payload->'after', 'null')", "payload->'after'"))
+    land(("d", 3, None, None, 160))
+    results = project.dbt(*both)
+    check("raw events, a JSON null is no image", results["customers_by_hand"][0] == "error" and "NULL" in results["customers_by_hand"][1], results)
+    database.connection.close()
+
+
 def main():
     database = Database("cdc_dbt_trial")
     database.run("DO $$ BEGIN CREATE ROLE dbt_reader; EXCEPTION WHEN duplicate_object THEN END $$")
@@ -433,11 +630,13 @@ def main():
     guarded("contracts", contracts, database, project)
     database.drop()
     user = os.environ.get("PGUSER")
-    guarded("example", example, WORK)
-    os.environ.pop("PGUSER", None)
-    if user:
-        os.environ["PGUSER"] = user
-    Database("cdc_dbt_example").drop()
+    for what, function in (("example", example), ("leaving", leaving), ("raw events", raw_events)):
+        guarded(what, function, WORK)
+        os.environ.pop("PGUSER", None)
+        if user:
+            os.environ["PGUSER"] = user
+    for name in ("cdc_dbt_example", "cdc_dbt_leaving", "cdc_dbt_raw"):
+        Database(name).drop()
     admin = Database("cdc_dbt_trial")
     admin.run("DROP ROLE IF EXISTS dbt_reader, dbt_plain")
     admin.drop()

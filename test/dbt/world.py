@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -70,8 +71,8 @@ class Database:
 class Project:
     """A dbt project, copied, and run in this process."""
 
-    def __init__(self, source, work, database):
-        self.path = os.path.join(work, os.path.basename(source) + "_project")
+    def __init__(self, source, work, database, name=None):
+        self.path = os.path.join(work, (name or os.path.basename(source)) + "_project")
         shutil.copytree(source, self.path, ignore=shutil.ignore_patterns("dbt_packages", "target", "logs"))
         os.environ["PGDATABASE"] = database.name
         self.output = ""
@@ -153,6 +154,13 @@ def difference(database, ours, truth):
     """Rows on one side only."""
     return database.run(f"(SELECT 'only here', * FROM ({ours} EXCEPT ALL {truth}) a) UNION ALL "
                         f"(SELECT 'missing', * FROM ({truth} EXCEPT ALL {ours}) b)")
+
+
+def blocks(page, heading, language="postgresql"):
+    """The SQL, or models, of a page under a heading, in order: what readers of it would paste."""
+    with open(os.path.join(ROOT, "docs", page)) as file:
+        section = file.read().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.S | re.M)
 
 
 def finish(name):

@@ -283,6 +283,14 @@ INSERT INTO eaten_event VALUES ('c', 1, 'x', '1/5');
 SELECT events, inserted FROM cdc_apply('eaten_any', 'eaten_event');
 SELECT expect('without a recorded staging it goes for any', count(*)::text, '0') FROM eaten_event;
 
+-- staging that says nowhere where an event stands is taken, but not in silence
+CREATE TABLE unplaced (id int PRIMARY KEY, v text);
+CREATE TABLE unplaced_event (op text, id int, v text);
+SET client_min_messages = notice;
+SELECT cdc_attach('unplaced', 'unplaced_event');
+SELECT refused('an apply', $$SELECT * FROM cdc_apply('unplaced')$$, '42703', 'unplaced_event', 'h', false);
+SELECT cdc_attach('unplaced', staging_position => '''0/1''::pg_lsn');
+SELECT cdc_attach('unplaced', 'unplaced_event');
 SET client_min_messages = warning;
 DROP SCHEMA attach CASCADE;
 DROP ROLE regress_cdc_attach, regress_cdc_attach_other;

@@ -85,6 +85,7 @@ SELECT refused('the name is another view''s', $$SELECT cdc_attach('other', 'time
 SELECT refused('the name of another target''s view', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'item_live')$$, '42P07', 'item_live');
 SELECT refused('no such schema', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'nowhere.other_live')$$, '3F000', 'nowhere');
 SELECT refused('no name', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => '')$$, '42601|42602|22023', NULL);
+SELECT refused('no quotes', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'Other Live')$$, '42602', 'live_view => ''"Other Live"''', 'h');
 SELECT refused('three parts and more', $$SELECT cdc_attach('other', 'timed_event', tombstones => 'row', live_view => 'a.b.c.d')$$, '42601|0A000|42602|22023', NULL, '', false);
 SELECT expect('nothing was attached or added', (SELECT count(*) FROM cdc_targets WHERE target = 'other'::regclass) || columns_of('other'), '0id integer, v text');
 SELECT expect('the other view is as it was', rows_of('taken'), '(1)');

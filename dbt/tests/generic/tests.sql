@@ -2,8 +2,8 @@
   no_resurrected_rows: keys that are live although the log's last word is a
   delete; without a log, rows at or below their own tombstone.
 
-  log: a relation of events (an archive of them is best).  position and
-  op_column are those of the log.  A row that has a newer position than the
+  log: a relation of events (an archive of them is best), or SQL in parentheses,
+  that has the key columns by name.  position and op_column are those of the log.  A row that has a newer position than the
   log's delete is no resurrection.
 #}
 {% test no_resurrected_rows(model, log=none, unique_key=none, position='source_position', op_column='op', deleted=none,
@@ -12,15 +12,9 @@
 {%- set schema = cdc_precedence.schema() -%}
 {%- set known = cdc_precedence.attached(model) -%}
 {%- set names = cdc_precedence.columns_of(model) | map(attribute='name') | list -%}
-{%- if unique_key -%}
-  {%- set key = [] -%}
-  {%- for each in ([unique_key] if unique_key is string else unique_key) -%}
-    {%- do key.append(cdc_precedence.bare(each)) -%}
-  {%- endfor -%}
-{%- elif known -%}
-  {%- set key = known.key -%}
-{%- else -%}
-  {%- do exceptions.raise_compiler_error('no_resurrected_rows: ' ~ model ~ ' is not attached, so the test needs unique_key') -%}
+{%- set key = cdc_precedence.key_for_test('no_resurrected_rows', model, known, unique_key) -%}
+{%- if log -%}
+  {%- do cdc_precedence.assert_log('no_resurrected_rows', model, log, key, position, none if deleted else op_column) -%}
 {%- endif -%}
 {%- set rows = cdc_precedence.live(model) if known else model -%}
 {%- set newer = ('coalesce(t.' ~ cdc_precedence.quoted(position_column) ~ ' operator(' ~ schema ~ '.<) d.gone_at, true)')
@@ -53,12 +47,46 @@ select 1 as nothing where false
 {% endtest %}
 
 
-{# positions_not_null: rows of a table that have no position; any event would replace them #}
-{% test positions_not_null(model, position_column='source_position') %}
-select *
-from {{ model }}
-where {{ cdc_precedence.quoted(position_column) }} is null
-  or {{ cdc_precedence.quoted(position_column) }}::text in ('0/0', '0')
+{#
+  positions_not_null: rows of a table that have no position; any event would
+  replace them, unless a floor covers them.
+
+  Snapshot rows of logs with LSNs are stored without one.  allow_snapshot_rows
+  lets those pass of which the log says that they are: it has a snapshot row of
+  the key, and nothing that came later.  log and op_column are as in
+  no_resurrected_rows; snapshot takes another condition than the usual ops.
+#}
+{% test positions_not_null(model, position_column='source_position', allow_snapshot_rows=false, log=none, unique_key=none,
+    op_column='op', snapshot=none) %}
+{%- if execute -%}
+{%- set known = cdc_precedence.attached(model) -%}
+{%- set position = 't.' ~ cdc_precedence.quoted(position_column) -%}
+select t.*
+from {{ model }} as t
+{%- if allow_snapshot_rows -%}
+{%- if not log -%}
+  {%- do exceptions.raise_compiler_error('positions_not_null: allow_snapshot_rows needs log, the events: a row without a position'
+    ~ ' does not say by itself whether it comes from a snapshot') -%}
+{%- endif -%}
+{%- set key = cdc_precedence.key_for_test('positions_not_null', model, known, unique_key) -%}
+{%- do cdc_precedence.assert_log('positions_not_null', model, log, key, none, none if snapshot else op_column) -%}
+{%- set op = 'lower(trim(' ~ cdc_precedence.quoted(op_column) ~ '::text))' -%}
+{%- set is_snapshot = snapshot or ('coalesce(' ~ op ~ " in ('r', 'read', 'snapshot'), true)") %}
+left join (
+  select {{ cdc_precedence.quoted_list(key) }}, bool_or({{ is_snapshot }}) as is_snapshot,
+    bool_or(not ({{ is_snapshot }}) {%- if not snapshot %} and {{ op }} not in ('m', 'message', 'begin', 'commit') {%- endif %}) as is_streamed
+  from {{ log }} as e
+  group by {{ cdc_precedence.quoted_list(key) }}
+) as d on {{ cdc_precedence.same_key(key, 't', 'd') }}
+{%- endif %}
+where ({{ position }} is null or {{ position }}::text in ('0/0', '0'))
+{%- if known and known.floor %}
+  and false
+{%- endif %}
+{%- if allow_snapshot_rows %}
+  and not coalesce({{ position }} is null and d.is_snapshot and not coalesce(d.is_streamed, false), false)
+{%- endif %}
+{%- endif -%}
 {% endtest %}
 
 
