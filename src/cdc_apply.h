@@ -273,6 +273,13 @@ typedef struct CdcStored
 	bool		tombstone;		/* the side table has one */
 } CdcStored;
 
+/* Is there a row, put there by hand, of a key whose tombstone says that it is dead? */
+static inline bool
+cdc_is_ghost(const CdcStored *stored)
+{
+	return stored->tombstone && stored->slot != NULL && stored->state == CDC_KEY_TOMBSTONE;
+}
+
 /* How a key is looked up. */
 typedef enum CdcFind
 {
@@ -285,6 +292,7 @@ typedef enum CdcFind
 extern bool cdc_key_equal(const CdcKey *key, Datum a, Datum b);
 extern uint32 cdc_key_hash(CdcKey *key, Datum value);
 extern Datum cdc_key_normal(const CdcKey *key, Datum value);
+extern bool cdc_keys_same(const CdcTarget *target, const Datum *a, const Datum *b);
 
 extern Oid	cdc_position_type(void);
 extern void cdc_target_check(Relation rel);

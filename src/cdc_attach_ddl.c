@@ -189,6 +189,15 @@ cdc_attach_plan_columns(CdcAttach *a)
 	if (rule->column_positions != NULL &&
 		get_attnum(a->relid, rule->column_positions) == InvalidAttrNumber)
 		a->add_marks = rule->column_positions;
+	if (a->add_marks != NULL &&
+		(a->add_marks[0] == '\0' ||
+		 (a->add_position != NULL && strcmp(a->add_marks, a->add_position) == 0) ||
+		 (a->add_tombstone != NULL && strcmp(a->add_marks, a->add_tombstone) == 0)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("column_positions cannot be column \"%s\" of target \"%s\"", a->add_marks,
+						cdc_relation_name(a->rel)),
+				 errhint("Name a column of its own, such as cdc_columns.")));
 	if (a->add_marks != NULL && a->rel->rd_rel->relispartition)
 		refuse_partition(a, a->add_marks, "jsonb");
 	if (a->add_position != NULL && a->rel->rd_rel->relispartition)

@@ -480,6 +480,18 @@ const char *
 cdc_image_difference(CdcImage *image, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored,
 					 bool late)
 {
+	/* a snapshot says how its keys are written, too */
+	for (int i = 0; i < image->target->nkeys && ev->class == CDC_IMAGE; i++)
+	{
+		CdcKey	   *key = &image->target->keys[i];
+		bool		anull,
+					bnull;
+		Datum		a = cdc_event_value(image->cols, ev, i + 1, &anull);
+		Datum		b = slot_getattr(stored->slot, leaf->attno[key->attno - 1], &bnull);
+
+		if (anull != bnull || (!anull && !datum_image_eq(a, b, key->typbyval, key->typlen)))
+			return key->name;
+	}
 	for (int i = 0; i < image->cols->ncols; i++)
 	{
 		CdcColumn  *c = &image->cols->cols[i];

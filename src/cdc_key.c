@@ -13,6 +13,7 @@
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -357,4 +358,15 @@ cdc_key_hash(CdcKey *key, Datum value)
 	if (!OidIsValid(key->hash.fn_oid))
 		return 0;
 	return DatumGetUInt32(FunctionCall1Coll(&key->hash, key->collation, value));
+}
+
+/* Are equal keys also written the same way? */
+bool
+cdc_keys_same(const CdcTarget *target, const Datum *a, const Datum *b)
+{
+	bool		same = true;
+
+	for (int i = 0; i < target->nkeys && same; i++)
+		same = datum_image_eq(a[i], b[i], target->keys[i].typbyval, target->keys[i].typlen);
+	return same;
 }

@@ -85,6 +85,7 @@ struct CdcSieve
 	TupleTableSlot *scope_slot; /* of the target's shape */
 	Bitmapset  *scope_used;		/* attributes, offset */
 
+	CdcImage	image;			/* for marks alone */
 	Datum	   *values;			/* of a missing key's event */
 	bool	   *isnull;
 	MemoryContext scratch;		/* while a row of the target is passed by */
@@ -220,7 +221,7 @@ next_row(CdcSieve *s)
 	cdc_home_read_state(target, &s->shape, slot, &s->row);
 	cdc_home_read_tombstone(target, s->row_keys, CDC_FIND_IN_ORDER, &s->row);
 	s->matched = false;
-	if (s->row.state == CDC_KEY_LIVE)
+	if (s->row.state == CDC_KEY_LIVE || cdc_is_ghost(&s->row))
 		s->sieved.live++;
 }
 
@@ -234,16 +235,26 @@ check_kind(CdcSieve *s, const CdcStored *stored, const Datum *keys)
 										cdc_key_text(s->target, keys, NULL)));
 }
 
-/* The snapshot has passed the row in hand by: offer it to the fold as missing. */
+/*
+ * The snapshot has passed the row in hand by: offer it to the fold as missing.
+ * A row that came after the snapshot, but with values from before it, loses them.
+ */
 static void
 note_missing(CdcSieve *s)
 {
 	const CdcPos *as_of = &s->rule->as_of;
+	CdcVerdict	v;
 	CdcIncoming in;
 
 	check_kind(s, &s->row, s->row_keys);
-	if (!cdc_law_judge(CDC_MISSING, as_of->bytes, as_of->len, s->row.state, &s->row.pos,
-					   &s->target->horizon).write)
+	v = cdc_law_judge(CDC_MISSING, as_of->bytes, as_of->len, s->row.state, &s->row.pos,
+					  &s->target->horizon);
+	if (v.write || (v.outcome == CDC_DUPLICATE && cdc_is_ghost(&s->row)))
+		s->sieved.missing++;
+	else if (cdc_marks_any(s->target, &s->shape, &s->row) &&
+			 cdc_marks_kill(&s->image, &s->shape, as_of, &s->row))
+		s->sieved.aged++;
+	else
 		return;
 	memset(&in, 0, sizeof(in));
 	memcpy(s->values, s->row_keys, sizeof(Datum) * s->target->nkeys);
@@ -252,7 +263,6 @@ note_missing(CdcSieve *s)
 	in.values = s->values;
 	in.isnull = s->isnull;
 	cdc_fold_offer(s->fold, &in);
-	s->sieved.missing++;
 }
 
 /* Go on from the row in hand to the next. */
@@ -324,11 +334,20 @@ column_value(CdcSieve *s, const CdcIncoming *in, int i, bool *isnull)
 	return c->cast == NULL ? value : convert(s, in, c, value, isnull);
 }
 
-/* Does the row carry another image than what is stored? */
+/* Does the row carry another image than what is stored?  So may equal keys. */
 static bool
 differs(CdcSieve *s, CdcIncoming *in)
 {
 	cdc_incoming_complete(in);
+	for (int i = 0; i < s->target->nkeys; i++)
+	{
+		bool		isnull;
+
+		s->row_keys[i] = slot_getattr(s->stored.slot, s->leaf->attno[s->target->keys[i].attno - 1],
+									  &isnull);
+	}
+	if (!cdc_keys_same(s->target, s->row_keys, in->values))
+		return true;
 	for (int i = 0; i < s->cols->ncols; i++)
 	{
 		CdcColumn  *c = &s->cols->cols[i];
@@ -440,12 +459,14 @@ take_first(CdcSieve *s, CdcIncoming *in)
 static void
 take_again(CdcSieve *s, CdcIncoming *in)
 {
-	if (s->seen == SEEN_OFFERED)
+	bool		twins = s->seen != SEEN_STALE && !cdc_keys_same(s->target, s->keys, in->values);
+
+	if (s->seen == SEEN_OFFERED && !twins)
 	{
 		cdc_fold_offer(s->fold, in);
 		return;
 	}
-	if (s->seen == SEEN_SAME && differs(s, in))
+	if (twins || (s->seen == SEEN_SAME && differs(s, in)))
 		cdc_refuse_twins(s->cols->staging_name, cdc_key_text(s->target, in->values, NULL));
 	s->sieved.counts[CDC_SUPERSEDED]++;
 }
@@ -522,6 +543,9 @@ cdc_sieve_begin(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcFol
 	s->cols = cols;
 	s->rule = rule;
 	s->fold = fold;
+	s->image.target = target;
+	s->image.cols = cols;
+	s->image.marks = cdc_marks_create(target, cols);
 	s->below = cdc_pos_compare(rule->as_of.bytes, rule->as_of.len, floor->bytes, floor->len) <= 0;
 	s->keys = palloc0(sizeof(Datum) * target->nkeys);
 	s->row_keys = palloc0(sizeof(Datum) * target->nkeys);

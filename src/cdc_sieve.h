@@ -19,6 +19,7 @@ typedef struct CdcSieved
 	int64		counts[CDC_OUTCOMES];	/* of rows that are done with */
 	int64		live;			/* rows of the target, of a complete snapshot's scope */
 	int64		missing;		/* of them, that the snapshot lacks: offered as events */
+	int64		aged;			/* that it lacks, newer than it but for some columns: offered, too */
 } CdcSieved;
 
 extern CdcSieve *cdc_sieve_begin(CdcTarget *target, CdcColumns *cols, const CdcRule *rule,

@@ -25,6 +25,8 @@
 #include "access/xact.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -178,6 +180,71 @@ check_fed(CdcApply *call)
 	}
 }
 
+/* A row that says that it is dead must not come to life because nobody asks. */
+static void
+check_flag(CdcApply *call)
+{
+	CdcTarget  *target = &call->target;
+	const char *name;
+
+	if (target->tomb_attno == 0)
+		return;
+	name = get_attname(call->rule.target, target->tomb_attno, false);
+	if (get_attnum(RelationGetRelid(call->staging_rel), name) <= 0 ||
+		cdc_has_name(call->rule.except_columns, name))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("snapshot \"%s\" has a column \"%s\" like the target's tombstone column",
+					call->cols.staging_name, name),
+			 errdetail("Each row of a snapshot is live, also one that is marked as deleted there."),
+			 errhint("Leave rows that are dead out with staging_filter, and name the column in except_columns.")));
+}
+
+static bool hides_rows(Oid relid);
+
+/* Does the query of a view read a relation, as the caller, that hides rows? */
+static bool
+hides_rows_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		/* the view itself stands there as OLD and NEW */
+		return rte->rtekind == RTE_RELATION && rte->relid != *(Oid *) context &&
+			hides_rows(rte->relid);
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, hides_rows_walker, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, hides_rows_walker, context);
+}
+
+/*
+ * Does row-level security hide rows from the caller?  Below a view that has
+ * the rights of its owner, it is the owner's, and part of what the view says.
+ */
+static bool
+hides_rows(Oid relid)
+{
+	Relation	rel;
+	bool		hides = false;
+
+	check_stack_depth();
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return true;
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+		return false;
+	if (rel->rd_rel->relkind == RELKIND_VIEW && RelationHasSecurityInvoker(rel))
+		hides = hides_rows_walker((Node *) get_view_query(rel), &relid);
+	relation_close(rel, NoLock);
+	return hides;
+}
+
 /* What only a complete snapshot asks for. */
 static void
 check_complete(CdcSnapshot *s)
@@ -192,7 +259,7 @@ check_complete(CdcSnapshot *s)
 				 errmsg("a complete snapshot needs an attached target"),
 				 errdetail("Its floor rises to as_of, and target \"%s\" has none.", call->target.name),
 				 errhint("Use cdc_attach(); or give a scope.")));
-	if (check_enable_rls(RelationGetRelid(call->staging_rel), InvalidOid, true) == RLS_ENABLED)
+	if (hides_rows(RelationGetRelid(call->staging_rel)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("snapshot \"%s\" has row-level security in force", call->cols.staging_name),
@@ -323,6 +390,7 @@ run(CdcSnapshot *s)
 	(void) cdc_call_open(call, &fed);
 	check_complete(s);
 	check_as_of(s);
+	check_flag(call);
 	check_fed(call);
 
 	/* STEP 3: the caller's rights, before anything is read */
@@ -337,7 +405,7 @@ run(CdcSnapshot *s)
 	if (!call->rule.dry_run)
 		cdc_target_renew(&call->target);
 	cdc_write_winners(&call->target, &call->cols, &call->rule, fold, &call->write);
-	call->read.events += s->sieved.missing;
+	call->read.events += s->sieved.missing + s->sieved.aged;
 	for (int i = 0; i < CDC_OUTCOMES; i++)
 		call->write.counts[i] += s->sieved.counts[i];
 	warn_of_stale(s);

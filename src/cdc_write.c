@@ -103,6 +103,12 @@ judge(CdcWriter *w, CdcLeaf *leaf, const CdcEvent *ev, const CdcStored *stored)
 										cdc_event_key_text(w->target, w->cols, ev)));
 	v = cdc_law_judge(ev->class, ev->pos, placed, stored->state, &stored->pos,
 					  &w->target->horizon);
+	/* what a snapshot lacks must not stay to be seen */
+	if (ev->class == CDC_MISSING && v.outcome == CDC_DUPLICATE && cdc_is_ghost(stored))
+	{
+		v.outcome = CDC_DELETED;
+		v.write = true;
+	}
 	/* a snapshot's row that is the same as the stored one leaves its marks alone, too */
 	if (v.compare && ev->class == CDC_IMAGE)
 		check_ties(w, ev);

@@ -24,6 +24,11 @@ SELECT error_of(format($$SELECT cdc_attach('t', 's', column_positions => %L)$$, 
 FROM unnest('{body,made,firm,id,deleted,ctid}'::text[]) c;
 CREATE TABLE k (id jsonb UNIQUE, source_position cdc_position);
 SELECT error_of($$SELECT cdc_attach('k', key_columns => '{id}', column_positions => 'id')$$);
+CREATE TABLE bare (id int PRIMARY KEY);
+SELECT error_of($$SELECT cdc_attach('bare', column_positions => '')$$);
+SELECT error_of($$SELECT cdc_attach('bare', column_positions => 'source_position')$$);
+SELECT error_of($$SELECT cdc_attach('bare', tombstone_column => 'deleted', column_positions => 'deleted')$$);
+DROP TABLE bare;
 CREATE TABLE many (id int PRIMARY KEY);
 CREATE TABLE many_event (op text, id int, source_position cdc_position);
 SELECT target, reason FROM cdc_attach_schema('column_positions_refused', 'column_positions_refused', '%s_event', column_positions => 'id') WHERE staging IS NOT NULL;

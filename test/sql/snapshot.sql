@@ -63,6 +63,17 @@ SELECT both_say('and the floor rises', $$SELECT floor::text FROM cdc_targets WHE
 SET client_min_messages = warning;
 SELECT counts(r) FROM cdc_apply_snapshot('in_row', 'snap', '0/60') r;
 SET client_min_messages = error;
+-- rows put back by hand over their tombstones are dead, but to be seen: those that it lacks go
+CREATE TABLE ghost (id int PRIMARY KEY, v text);
+SELECT cdc_attach('ghost');
+INSERT INTO ghost (id, v, source_position) SELECT i, 'v', '0/10' FROM generate_series(1, 6) i;
+CREATE VIEW ghost_copy AS SELECT * FROM (VALUES (5, 'v'), (6, 'v'), (1, 'v')) t (id, v);
+SELECT counts(r) FROM cdc_apply_snapshot('ghost', 'ghost_copy', '0/50', true) r;
+INSERT INTO ghost VALUES (2, 'by hand', NULL), (3, 'by hand', '0/50'), (4, 'by hand', '0/60');
+SELECT refused('they count', $$SELECT cdc_apply_snapshot('ghost', 'ghost_copy', '0/55', true, min_delete_rows => 0, max_delete_fraction => 0.33)$$, '55000', '2 of 6', 'dh');
+SELECT expect('as a dry run', r::text, d::text) FROM (SELECT cdc_apply_snapshot('ghost', 'ghost_copy', '0/55', true, dry_run => true)) x (d), cdc_apply_snapshot('ghost', 'ghost_copy', '0/55', true) r;
+SELECT * FROM ghost ORDER BY id;
+SELECT id, source_position FROM ghost_tombstones ORDER BY id;
 
 --
 -- Fences: a dead key at or below it stays dead
@@ -229,6 +240,21 @@ INSERT INTO words VALUES (NULL, 0, '3', false), ('b', 1, '3', NULL), ('a', 2, '3
 CREATE TABLE words_copy AS SELECT * FROM (VALUES ('a', 2), ('d', 4), ('c', 3)) x (w, v);
 SELECT counts(r) FROM cdc_apply_snapshot('words', 'words_copy', '4', true, scope => 'w > ''''', key_columns => '{w}') r;
 SELECT * FROM words ORDER BY w;
+-- equal keys that are written in another way: as the snapshot has them, and two ways are two rows
+CREATE TABLE amount (n numeric PRIMARY KEY, v text);
+CREATE TABLE amount_copy (n numeric, v text);
+SELECT cdc_attach('amount');
+INSERT INTO amount (n, v, source_position) VALUES (1.0, 'a', '3'), (2.0, 'b', '3'), (3.0, 'c', '9');
+INSERT INTO amount_copy VALUES (1.00, 'a'), (2.0, 'b'), (3.00, 'c'), (4, 'd');
+SELECT counts(r) FROM cdc_apply_snapshot('amount', 'amount_copy', '4') r;
+SELECT counts(r) FROM cdc_apply_snapshot('amount', 'amount_copy', '4', true) r;
+SELECT * FROM amount ORDER BY n;
+INSERT INTO amount_copy VALUES (2.00, 'b');
+SELECT refused('stored one way', format($$SELECT cdc_apply_snapshot('amount', 'amount_copy', '5', %L)$$, c), '21000', '2.0', 'dh', show => false) FROM unnest('{f,t}'::bool[]) c;
+UPDATE amount_copy SET n = 5.0 WHERE n = 4;
+INSERT INTO amount_copy VALUES (5.00, 'd');
+SELECT refused('new', $$SELECT cdc_apply_snapshot('amount', 'amount_copy', '5', staging_filter => 'n > 3')$$, '21000', '5.0', 'dh', show => false);
+SELECT refused('not a new one', $$SELECT cdc_apply_snapshot('amount', 'amount_copy', '5', true, max_delete_fraction => 1, staging_filter => 'n > 3')$$, '21000', '5.0', 'dh', show => false);
 
 --
 -- Triggers and constraints see ordinary statements, deletes first
@@ -280,6 +306,34 @@ SELECT * FROM doc ORDER BY id;
 INSERT INTO doc_events VALUES ('u', 1, 'late', 'body late', '4/25'), ('u', 2, 'late', 'body late', '4/15'), ('u', 1, 'late', 'body 2', '4/35');
 SELECT counts(r) FROM cdc_apply('doc') r;
 SELECT * FROM doc ORDER BY id;
+-- a newer row that the snapshot lacks was dead then: what it has from before goes, as in order
+CREATE FUNCTION doc_ends(steps text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	step text; said text := ''; r cdc_apply_result;
+BEGIN
+	DELETE FROM doc;
+	DELETE FROM doc_tombstones;
+	PERFORM cdc_set_floor('doc', NULL);
+	FOREACH step IN ARRAY steps LOOP
+		IF step = 'snapshot' THEN
+			r := cdc_apply_snapshot('doc', 'doc_copy', '4/30', true, max_delete_fraction => 1);
+		ELSE
+			INSERT INTO doc_events SELECT op, id, title, body, p FROM (VALUES ('create', 'c', 1, 'a', 'old', '4/10'::cdc_position), ('create', 'c', 2, 'b', 'b', '4/10'),
+				('again', 'c', 1, 'c', NULL, '4/35'), ('newest', 'u', 1, 'd', NULL, '4/40')) e (name, op, id, title, body, p) WHERE name = step;
+			r := cdc_apply('doc', ignore_nulls => true);
+		END IF;
+		said := said || step || ': ' || counts(r) || '; ';
+	END LOOP;
+	RETURN said || (SELECT string_agg(d::text, ' ' ORDER BY id) FROM doc d);
+END $$;
+TRUNCATE doc_copy;
+INSERT INTO doc_copy VALUES (2, 'b', 'b');
+SELECT doc_ends('{create,snapshot,again,newest}');
+SELECT doc_ends('{create,newest,snapshot,again}');
+SELECT doc_ends('{create,newest,again,snapshot}');
+SELECT doc_ends('{create,newest}');
+SELECT expect('in a scope, too', counts(r), 'updated=1 duplicate=1') FROM cdc_apply_snapshot('doc', 'doc_copy', '4/31', true, scope => 'id < 9') r;
+SELECT expect('once only', counts(r), 'duplicate=1') FROM cdc_apply_snapshot('doc', 'doc_copy', '4/31', true, scope => 'id < 9') r;
 
 --
 -- REPEATABLE READ, read-only, rights
