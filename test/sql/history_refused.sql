@@ -147,6 +147,9 @@ SELECT set_config('meddle.with', '{"name": "by the trigger"}', false);
 SELECT inserted FROM cdc_apply_history('meddled_history', 'meddled_log');
 TABLE meddled_history ORDER BY valid_from;
 DROP TRIGGER meddle ON meddled_history;
+-- neither it nor its events table can be made append-only
+SELECT refused('SELECT cdc_make_append_only(''meddled_history'')');
+SELECT refused('SELECT cdc_make_append_only(''meddled_history_events'')');
 
 -- rights: on the history alone, all of them, before anything is read
 CREATE ROLE regress_history_applier;
