@@ -150,6 +150,12 @@ DROP TRIGGER meddle ON meddled_history;
 -- neither it nor its events table can be made append-only
 SELECT refused('SELECT cdc_make_append_only(''meddled_history'')');
 SELECT refused('SELECT cdc_make_append_only(''meddled_history_events'')');
+-- questions it has no answer to
+SELECT refused('SELECT * FROM cdc_history_at(NULL::meddled_history, ''5''::cdc_position)');
+SELECT refused('SELECT * FROM cdc_history_at(NULL::thing_history, ''2026-01-01''::timestamptz)');
+ALTER TABLE meddled_history DROP COLUMN name, ADD COLUMN other int DEFAULT 7;
+SELECT * FROM cdc_history_at(NULL::meddled_history, '0/20'::cdc_position);
+SELECT * FROM cdc_history_at(NULL::meddled_history, '2026-01-01 13:00+00'::timestamptz);
 
 -- rights: on the history alone, all of them, before anything is read
 CREATE ROLE regress_history_applier;
