@@ -127,6 +127,11 @@ COMMENT ON FUNCTION cdc_valid_at(timestamptz, timestamptz, timestamptz) IS
 CREATE FUNCTION cdc_history_at(history anyelement, at_position cdc_position) RETURNS SETOF anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+  -- a position of the other kind would find all or none
+  EXECUTE pg_catalog.format(
+      'SELECT @extschema@.cdc_supersedes($1, h.valid_from) FROM %s h WHERE h.valid_from OPERATOR(@extschema@.>) ''0/0'' LIMIT 1',
+      @extschema@.cdc_history_of_row(history))
+    USING at_position;
   RETURN QUERY EXECUTE pg_catalog.format(
       'SELECT h.* FROM %s h WHERE @extschema@.cdc_valid_at(h.valid_from, h.valid_to, $1)',
       @extschema@.cdc_history_of_row(history))
@@ -138,10 +143,18 @@ COMMENT ON FUNCTION cdc_history_at(anyelement, cdc_position) IS
 
 CREATE FUNCTION cdc_history_at(history anyelement, at_time timestamptz) RETURNS SETOF anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  relation text := @extschema@.cdc_history_of_row(history);
 BEGIN
+  IF NOT EXISTS (SELECT FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid
+                 WHERE t.oid = pg_typeof(history) AND a.attname = 'valid_from_at') THEN
+    RAISE EXCEPTION 'history % keeps no times', relation
+      USING ERRCODE = 'undefined_column', DETAIL = 'It has no columns valid_from_at and valid_to_at.',
+      HINT = 'Ask for a position; or give time_column to cdc_apply_history(): versions made from then on have times.';
+  END IF;
   RETURN QUERY EXECUTE pg_catalog.format(
       'SELECT h.* FROM %s h WHERE @extschema@.cdc_valid_at(h.valid_from_at, h.valid_to_at, $1)',
-      @extschema@.cdc_history_of_row(history))
+      relation)
     USING at_time;
 END
 $$;

@@ -36,6 +36,7 @@
 
 #include "cdc_attach.h"
 #include "cdc_guard.h"
+#include "cdc_history.h"
 
 /* what the two triggers are called */
 #define CDC_APPEND_TRIGGER		"zzz_cdc_append_only"
@@ -263,6 +264,21 @@ check_not_attached(Relation rel)
 				 errhint("Keep what is only added to in a table of its own; or cdc_detach() the target.")));
 }
 
+/* Nor can the versions of a history: a late event changes them. */
+static void
+check_no_history(Relation rel)
+{
+	CdcHistoryRecord record;
+
+	cdc_history_read_record(RelationGetRelid(rel), false, &record);
+	if (record.exists || OidIsValid(cdc_history_of_events(RelationGetRelid(rel))))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" belongs to a history", cdc_relation_name(rel)),
+				 errdetail("Events update and delete its rows."),
+				 errhint("Grant UPDATE and DELETE on the history to nobody but the role that calls cdc_apply_history().")));
+}
+
 Datum
 cdc_make_append_only(PG_FUNCTION_ARGS)
 {
@@ -295,6 +311,7 @@ cdc_make_append_only(PG_FUNCTION_ARGS)
 	{
 		(void) cdc_target_lock(relid, ExclusiveLock, false);
 		check_not_attached(rel);
+		check_no_history(rel);
 	}
 	relation_close(rel, NoLock);
 	(void) set_family(relid, undo, false);

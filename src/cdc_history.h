@@ -179,6 +179,7 @@ extern char *cdc_history_keys(CdcHistory *h, const char *left, bool left_named, 
 /* cdc_history_sql.c */
 extern char *cdc_history_ties_query(CdcHistory *h);
 extern char *cdc_history_write_query(CdcHistory *h, int what);
+extern char *cdc_history_checked_query(CdcHistory *h, int what);
 
 /* cdc_history_write.c */
 extern void cdc_history_check_fed(CdcHistory *h);

@@ -82,7 +82,7 @@ insert_query(CdcHistory *h, int what, const char *table, const char *names, cons
 			appendStringInfo(&to, ", %s", column(h, i));
 			appendStringInfo(&from, ", c.c%d", i + 1);
 		}
-	return psprintf("INSERT INTO %s (%s) SELECT %s FROM " CDC_CHANGES_NAME " c WHERE c.what OPERATOR(pg_catalog.=) %d",
+	return psprintf("INSERT INTO %s AS h (%s) SELECT %s FROM " CDC_CHANGES_NAME " c WHERE c.what OPERATOR(pg_catalog.=) %d",
 					table, to.data, from.data, what);
 }
 
@@ -132,4 +132,31 @@ cdc_history_write_query(CdcHistory *h, int what)
 								CDC_EVENTS_POSITION ", " CDC_EVENTS_OP ", " CDC_EVENTS_GAPS ", " CDC_EVENTS_AT,
 								"c.pos, c.op, c.gaps, c.from_at", h->image_in_events);
 	}
+}
+
+/*
+ * A statement that writes versions, where a trigger may change what it writes:
+ * two numbers, of the rows written and of those among them whose key and own
+ * columns are what they were to be.
+ */
+char *
+cdc_history_checked_query(CdcHistory *h, int what)
+{
+	const char *own = h->has_times ? "%s%s, %s%s, %s%s" : "%s%s";
+	StringInfoData keys;
+
+	initStringInfo(&keys);
+	for (int i = 0; i < h->target.nkeys; i++)
+		appendStringInfo(&keys, "h.%s, ", quote_identifier(h->target.keys[i].name));
+#define OWN(prefix, to, from_at, to_at) psprintf(own, prefix, to, prefix, from_at, prefix, to_at)
+	return psprintf("WITH w AS (%s RETURNING %sh." CDC_HISTORY_FROM ", %s) "
+					"SELECT pg_catalog.count(*), pg_catalog.count(c.what) FROM w LEFT JOIN " CDC_CHANGES_NAME " c "
+					"ON c.what OPERATOR(pg_catalog.=) %d AND %s AND w." CDC_HISTORY_FROM " %s c.pos "
+					"AND ROW(%s)::pg_catalog.record OPERATOR(pg_catalog.*=) ROW(%s)::pg_catalog.record",
+					cdc_history_write_query(h, what), keys.data,
+					OWN("h.", CDC_HISTORY_TO, CDC_HISTORY_FROM_AT, CDC_HISTORY_TO_AT), what,
+					cdc_history_keys(h, "w", true, "c", false), POS("="),
+					OWN("w.", CDC_HISTORY_TO, CDC_HISTORY_FROM_AT, CDC_HISTORY_TO_AT),
+					OWN("c.", "valid_to", "from_at", "to_at"));
+#undef OWN
 }

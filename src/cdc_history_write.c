@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "executor/tstoreReceiver.h"
 #include "miscadmin.h"
@@ -328,28 +329,61 @@ find_changes(CdcHistory *h)
 		elog(ERROR, "could not find what changes: %s", SPI_result_code_string(rc));
 }
 
+/* May a trigger change what a statement writes to the history? */
+static bool
+may_change(CdcHistory *h, int what)
+{
+	TriggerDesc *triggers = h->rel->trigdesc;
+
+	if (what == CHANGE_DELETE_VERSION || what >= CHANGE_DELETE_EVENT)
+		return false;
+	return h->rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ||
+		(triggers != NULL && (what == CHANGE_INSERT_VERSION ? triggers->trig_insert_before_row :
+							  triggers->trig_update_before_row));
+}
+
+static int64
+result_number(int column)
+{
+	bool		isnull;
+
+	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column, &isnull));
+}
+
 static void
 write_changes(CdcHistory *h, int what, int64 rows)
 {
 	bool		on_events = what >= CHANGE_DELETE_EVENT;
+	bool		checked = may_change(h, what);
 	Owner		owner;
+	int64		written;
 	int			rc;
 
 	if (on_events)
 		become_owner(h, &owner);
-	rc = SPI_execute(cdc_history_write_query(h, what), false, 0);
+	rc = SPI_execute(checked ? cdc_history_checked_query(h, what) : cdc_history_write_query(h, what),
+					 false, 0);
 	if (on_events)
 		become_caller(&owner);
 	if (rc < 0)
 		elog(ERROR, "could not write a history: %s", SPI_result_code_string(rc));
-	if (SPI_processed != (uint64) rows)
+	written = checked ? result_number(1) : (int64) SPI_processed;
+	if (checked && result_number(2) != written)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("a trigger changed the key or the validity of versions of history \"%s\"",
+						h->target.name),
+				 errdetail("Changed: %lld of %lld.", (long long) (written - result_number(2)),
+						   (long long) written),
+				 errhint("Let BEFORE triggers leave the key, valid_from, valid_to and their times alone.")));
+	if (written != rows)
 	{
 		if (IsolationUsesXactSnapshot())
 			cdc_refuse_concurrent();
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 				 errmsg("rows of history \"%s\" were not written", h->target.name),
-				 errdetail("Written: %lld of %lld.", (long long) SPI_processed, (long long) rows),
+				 errdetail("Written: %lld of %lld.", (long long) written, (long long) rows),
 				 errhint("A BEFORE trigger that returns NULL, or a rule, or somebody who writes to the history by hand holds them back.")));
 	}
 }

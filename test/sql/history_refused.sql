@@ -128,6 +128,34 @@ CREATE TRIGGER hold BEFORE INSERT ON thing_history FOR EACH ROW EXECUTE FUNCTION
 TRUNCATE ev; INSERT INTO ev VALUES ('u', 8, 'a', 'n', '0/70', now());
 SELECT refused(:'all' || ')');
 DROP TRIGGER hold ON thing_history;
+-- one that changes a version's key or where it begins or ends would, too; other columns are its affair
+CREATE TABLE meddled (id int PRIMARY KEY, name text);
+SELECT cdc_create_history('meddled', time_column => 'made_at');
+CREATE TABLE meddled_log (op text, id int, name text, made_at timestamptz, source_position cdc_position);
+INSERT INTO meddled_log VALUES ('c', 1, 'a', '2026-01-01 00:00+00', '0/10'), ('u', 1, 'b', '2026-01-02 00:00+00', '0/30');
+SELECT inserted FROM cdc_apply_history('meddled_history', 'meddled_log');
+CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	NEW := jsonb_populate_record(NEW, current_setting('meddle.with')::jsonb);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER meddle BEFORE INSERT OR UPDATE ON meddled_history FOR EACH ROW EXECUTE FUNCTION meddle();
+INSERT INTO meddled_log VALUES ('u', 1, 'late', '2026-01-01 12:00+00', '0/20');
+SELECT what, set_config('meddle.with', what, false) = what, refused('SELECT * FROM cdc_apply_history(''meddled_history'', ''meddled_log'')')
+FROM unnest('{"{\"id\": 9}","{\"valid_from\": \"0/1\"}","{\"valid_to\": null}","{\"valid_to_at\": null}"}'::text[]) what;
+SELECT set_config('meddle.with', '{"name": "by the trigger"}', false);
+SELECT inserted FROM cdc_apply_history('meddled_history', 'meddled_log');
+TABLE meddled_history ORDER BY valid_from;
+DROP TRIGGER meddle ON meddled_history;
+-- neither it nor its events table can be made append-only
+SELECT refused('SELECT cdc_make_append_only(''meddled_history'')');
+SELECT refused('SELECT cdc_make_append_only(''meddled_history_events'')');
+-- questions it has no answer to
+SELECT refused('SELECT * FROM cdc_history_at(NULL::meddled_history, ''5''::cdc_position)');
+SELECT refused('SELECT * FROM cdc_history_at(NULL::thing_history, ''2026-01-01''::timestamptz)');
+ALTER TABLE meddled_history DROP COLUMN name, ADD COLUMN other int DEFAULT 7;
+SELECT * FROM cdc_history_at(NULL::meddled_history, '0/20'::cdc_position);
+SELECT * FROM cdc_history_at(NULL::meddled_history, '2026-01-01 13:00+00'::timestamptz);
 
 -- rights: on the history alone, all of them, before anything is read
 CREATE ROLE regress_history_applier;
