@@ -20,7 +20,7 @@ SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = '"H ist"'::reg
 
 CREATE TABLE "Log" ("Op" text, "Key" text, "select" text, j text, p point, arr text, d text, "quo""te" text, g int, c text, r text, x text, n text, v text, b text, "Pos" cdc_position, "At" timestamptz);
 INSERT INTO "Log" VALUES
-	('c', '1.0', 'a', '{"a":1}', '(1,2)', '{1,2}', '5', 'x"y', 1, 'c1', '(1,one)', '<a/>', '1.5', 'v', '\x00', '10:1', '2026-01-01'),
+	('c', '1.0', 'a', '{"a":1}', '(1,2)', '{1,2}', '5', 'x"y', 1, 'c1', '(1,one)', '<(0,0),1>', '1.5', 'v', '\x00', '10:1', '2026-01-01'),
 	('u', '1.00', 'a   ', '{"a":1}', '(1,2)', '{3}', '6', 'x"y', 1, 'c2', '(1,one)', '<(1,2),3>', '1.50', 'w', '\x' || repeat('00', 3000), '10:2', '2026-01-02'),
 	('u', '1', 'a', '{"a": 1}', '(1,2)', '{3}', '6', NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, '10:4', '2026-01-04'),
 	('d', '1.000', 'a', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '11', '2026-01-05');
