@@ -19,6 +19,7 @@ OBJS         = src/cdc_module.o \
                src/cdc_target.o \
                src/cdc_poscol.o \
                src/cdc_ahead.o \
+               src/cdc_scout.o \
                src/cdc_home.o \
                src/cdc_tombstone.o \
                src/cdc_expr.o \

@@ -126,6 +126,13 @@ cdc_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
+/* The root of a btree index, locked; 16 wants the table too. */
+#if PG_VERSION_NUM >= 160000
+#define cdc_bt_getroot(index, heap)	_bt_getroot(index, heap, BT_READ)
+#else
+#define cdc_bt_getroot(index, heap)	_bt_getroot(index, BT_READ)
+#endif
+
 /* Can nobody see a row any more that xid made dead? */
 static inline bool
 cdc_xid_is_removable(Relation rel, TransactionId xid)

@@ -44,6 +44,7 @@
  *	cdc_write		winners judged and written; concurrent changes
  *	cdc_row			one row written, as by an ordinary statement
  *	cdc_ahead		pages of the target asked from disk early
+ *	cdc_scout		the rows of the next winners looked for together
  *	cdc_bulk		new rows written many at a time
  *	cdc_truncate	a truncate event: rows at or below it are dead
  *	cdc_notice		what a call warns of
@@ -156,6 +157,18 @@ _PG_init(void)
 							 NULL,
 							 NULL,
 							 NULL);
+	DefineCustomIntVariable("cdc_precedence.debug_scout",
+							"Looks for so many rows of the target together; 0 is one by one.",
+							"-1 is what pays. For tests.",
+							&cdc_debug_scout,
+							-1,
+							-1,
+							64,
+							PGC_USERSET,
+							GUC_NOT_IN_SAMPLE,
+							NULL,
+							NULL,
+							NULL);
 	DefineCustomBoolVariable("cdc_precedence.track_runs",
 							 "Records in cdc_runs what is done to attached targets.",
 							 NULL,

@@ -52,6 +52,7 @@ struct CdcProbe
 	Relation	index;
 	bool		is_heap;		/* the table's pages are those of the heap */
 	Buffer		buffer;			/* then: the one looked at last, pinned, or none */
+	ItemPointerData expected;	/* the next key's row may be there; or invalid */
 	IndexScanDesc scan;			/* by equality */
 	ScanKey		keys;
 	const int  *key_of;			/* index column -> key of the target; NULL: the same */
@@ -447,6 +448,33 @@ cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys)
 	return tid != NULL ? ItemPointerGetBlockNumber(tid) : InvalidBlockNumber;
 }
 
+/*
+ * May where a row is be known ahead (cdc_scout.c)?  A serializable transaction
+ * must be seen to read the index.
+ */
+bool
+cdc_probe_can_expect(const CdcProbe *probe)
+{
+	return probe->is_heap && !IsolationIsSerializable();
+}
+
+/* Index column -> key of the target; NULL: the same. */
+const int *
+cdc_probe_key_order(const CdcProbe *probe)
+{
+	return probe->key_of;
+}
+
+/* Where an index entry of the next key leads; NULL: that is not known. */
+void
+cdc_probe_expect(CdcProbe *probe, const ItemPointerData *tid)
+{
+	if (tid != NULL)
+		probe->expected = *tid;
+	else
+		ItemPointerSetInvalid(&probe->expected);
+}
+
 /* Find the row with these keys at a snapshot of this moment. */
 bool
 cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys, TupleTableSlot *slot)
@@ -456,6 +484,42 @@ cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys, TupleTa
 
 	UnregisterSnapshot(snapshot);
 	return check_found(heap, index, nkeys, keys, found, slot);
+}
+
+/* Is the row in slot that of these keys? */
+static bool
+has_keys(CdcProbe *probe, const Datum *keys, TupleTableSlot *slot)
+{
+	CdcTarget  *target = probe->target;
+
+	for (int c = 0; c < target->nkeys; c++)
+	{
+		int			k = probe->key_of != NULL ? probe->key_of[c] : c;
+		bool		isnull;
+		Datum		value = slot_getattr(slot, probe->index->rd_index->indkey.values[c], &isnull);
+
+		if (isnull || !cdc_key_equal(&target->keys[k], value, keys[k]))
+			return false;
+	}
+	return true;
+}
+
+/* Is the row where it is expected? */
+static bool
+find_expected(CdcProbe *probe, const Datum *keys, TupleTableSlot *slot)
+{
+	bool		found;
+
+	if (!ItemPointerIsValid(&probe->expected))
+		return false;
+	probe->scan->xs_heaptid = probe->expected;
+	ItemPointerSetInvalid(&probe->expected);
+	found = fetch(probe, probe->scan, slot) && has_keys(probe, keys, slot);
+	/* the scan stands on no entry that it could forget */
+	probe->scan->kill_prior_tuple = false;
+	if (found)
+		pgstat_count_index_scan(probe->index);
+	return found;
 }
 
 /*
@@ -477,12 +541,14 @@ cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *
 
 	/* the scans outlive the row: what they allocate on the way must too */
 	old = MemoryContextSwitchTo(GetMemoryChunkContext(probe));
-	if (how == CDC_FIND_IN_ORDER && is_walking(probe))
+	found = how == CDC_FIND_IN_ORDER && find_expected(probe, keys, slot);
+	if (found)
+		;
+	else if (how == CDC_FIND_IN_ORDER && is_walking(probe))
 		found = walk_to(probe, keys, slot);
 	else
 	{
 		index_rescan(probe->scan, probe->keys, n, NULL, 0);
-		found = false;
 		while (!found && index_getnext_tid(probe->scan, ForwardScanDirection) != NULL)
 			found = fetch(probe, probe->scan, slot);
 	}

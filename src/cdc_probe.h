@@ -23,6 +23,9 @@ extern bool cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, Tupl
 extern void cdc_probe_make_room(CdcProbe *probe, TupleTableSlot *slot);
 extern IndexScanDesc cdc_probe_scout_begin(CdcProbe *probe);
 extern BlockNumber cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys);
+extern bool cdc_probe_can_expect(const CdcProbe *probe);
+extern const int *cdc_probe_key_order(const CdcProbe *probe);
+extern void cdc_probe_expect(CdcProbe *probe, const ItemPointerData *tid);
 extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys,
 							 TupleTableSlot *slot);
 

@@ -361,18 +361,24 @@ write_pass(CdcWriter *w, bool deletes)
 	cdc_target_rewind(w->target);
 	if (w->ahead != NULL)
 		cdc_ahead_rewind(w->ahead);
+	if (w->scout != NULL)
+		cdc_scout_rewind(w->scout);
 	while ((ev = cdc_fold_next(w->fold, w->bulk_rows > 0)) != NULL)
 	{
 		if (cdc_event_kills(ev) == deletes)
 		{
 			if (w->ahead != NULL)
 				cdc_ahead_step(w);
+			if (w->scout != NULL)
+				cdc_scout_step(w);
 			process_winner(w, ev, CDC_FIND_IN_ORDER);
 			end_row(w);
 		}
 		if (w->bulk_full || (w->bulk_rows > 0 && cdc_fold_keeps_much(w->fold)))
 			flush(w);
 	}
+	if (w->scout != NULL)
+		cdc_scout_rewind(w->scout);
 	if (w->bulk_rows > 0)
 		flush(w);
 }
@@ -451,6 +457,7 @@ cdc_write_winners(CdcTarget *target, CdcColumns *cols, const CdcRule *rule, CdcF
 
 	cdc_writer_init(&w, target, cols, rule, fold, result);
 	w.ahead = cdc_ahead_create(&w);
+	w.scout = cdc_scout_create(&w);
 	cdc_fold_finish(fold);
 
 	error_context_stack = &callback;

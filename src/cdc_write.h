@@ -28,6 +28,7 @@ typedef enum CdcWritten
 } CdcWritten;
 
 typedef struct CdcAhead CdcAhead;
+typedef struct CdcScout CdcScout;
 
 /* How a winner was judged, for who wants to know (cdc_explain.c). */
 typedef struct CdcJudged
@@ -49,6 +50,7 @@ typedef struct CdcWriter
 	CdcFold    *fold;
 	CdcWriteResult *result;
 	CdcAhead   *ahead;			/* NULL: no page is asked for ahead */
+	CdcScout   *scout;			/* NULL: rows are looked for one by one */
 	CdcImage	image;
 	CdcContext	context;
 	CdcJudged  *told;			/* filled in for the winner in hand, or NULL */
@@ -95,6 +97,13 @@ extern bool cdc_debug_prefetch;
 extern CdcAhead *cdc_ahead_create(CdcWriter *w);
 extern void cdc_ahead_rewind(CdcAhead *ahead);
 extern void cdc_ahead_step(CdcWriter *w);
+
+/* cdc_precedence.debug_scout: so many rows looked for together; -1: as pays */
+extern int	cdc_debug_scout;
+
+extern CdcScout *cdc_scout_create(CdcWriter *w);
+extern void cdc_scout_rewind(CdcScout *scout);
+extern void cdc_scout_step(CdcWriter *w);
 
 extern void cdc_truncate_rows(CdcWriter *w);
 

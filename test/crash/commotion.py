@@ -87,7 +87,7 @@ class Actor(threading.Thread):
                 many = [self.statement() for _ in range(r.choice([1, 1, 1, 2, 3]))]
                 if len(many) > 1 and not any(x.startswith(('VACUUM', 'REINDEX', 'CLUSTER')) or 'CONCURRENTLY' in x for x in many):
                     s.run('BEGIN ISOLATION LEVEL ' + r.choice(['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE']))
-                s.run('SET cdc_precedence.debug_fold_events = %d' % r.choice([0, 0, 3]))
+                s.run('SET cdc_precedence.debug_fold_events = %d; SET cdc_precedence.debug_scout = %d' % (r.choice([0, 0, 3]), r.choice([-1, 0, 2, 64])))
                 for sql in many:
                     alone = sql
                     s.run(sql)

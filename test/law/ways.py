@@ -33,6 +33,8 @@ TRIGGER = 'CREATE TRIGGER idle BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION 
 WAYS = {'as it is': ('s', []), 'view': ('sv', []), 'spill': ('s', [SPILL]), 'view + spill': ('sv', [SPILL]),
         'trigger': ('s', [TRIGGER]), 'trigger + spill': ('s', [TRIGGER, SPILL]),
         'pages asked ahead': ('s', ['SET LOCAL cdc_precedence.debug_prefetch = on']),
+        'rows found one by one': ('s', ['SET LOCAL cdc_precedence.debug_scout = 0']),
+        'rows found by threes': ('s', ['SET LOCAL cdc_precedence.debug_scout = 3']),
         'little memory': ('s', ['SET LOCAL enable_seqscan = off', "SET LOCAL work_mem = '64kB'"])}
 
 
