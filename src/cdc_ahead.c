@@ -120,7 +120,7 @@ ask(CdcWriter *w, int from, int to)
 	CdcLeaf    *leaf = target->leaf;
 	BlockNumber blocks[2 * CDC_AHEAD_GROUP];
 	Datum	   *keys = palloc(sizeof(Datum) * target->nkeys);
-	IndexScanDesc scan = cdc_probe_scout_begin(leaf->probe);
+	IndexScanDesc scan = cdc_probe_ahead_begin(leaf->probe);
 	int			n = 0;
 
 	for (int i = from; i < to; i++)
@@ -132,7 +132,7 @@ ask(CdcWriter *w, int from, int to)
 			break;
 		for (int k = 0; k < target->nkeys; k++)
 			keys[k] = cdc_event_value(w->cols, ev, k + 1, &isnull);
-		blocks[n] = cdc_probe_scout(leaf->probe, scan, keys);
+		blocks[n] = cdc_probe_ahead(leaf->probe, scan, keys);
 		if (BlockNumberIsValid(blocks[n]))
 			n++;
 	}

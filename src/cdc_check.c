@@ -80,6 +80,8 @@ begin_try(const CdcCheck *c, CdcTry *try)
 	try->rights = c->about[0] != '\0';
 }
 
+static void ask(CdcCheck *c, const char *name, const char *sql, const char *hint);
+
 /* ---------- what can be told without data ---------- */
 
 static char *
@@ -153,6 +155,22 @@ check_conversions(CdcCheck *c)
 	tell(c, "conversions", true, s.len > 0 ? psprintf("converted: %s", s.data) : NULL, NULL);
 }
 
+/* Does another target read what a call takes out of staging, or the other way round? */
+static void
+ask_shared(CdcCheck *c)
+{
+	const char *schema = cdc_sql_schema();
+
+	ask(c, "staging_shared",
+		psprintf("SELECT format('events that one takes out the other never reads: %%s reads this staging, too', "
+				 "string_agg(o.target::text, ', ' ORDER BY o.target::text)) "
+				 "FROM %s.cdc_targets t JOIN %s.cdc_targets o ON o.staging = t.staging AND o.target <> t.target "
+				 "WHERE t.target = $1 AND ('truncate' IN (t.consume, o.consume) OR "
+				 "('delete' IN (t.consume, o.consume) AND (t.staging_filter IS NULL OR o.staging_filter IS NULL))) "
+				 "HAVING count(*) > 0", schema, schema),
+		"consume => 'bookmark' for both, or a staging table for each");
+}
+
 /* Guard, fence and floor. */
 static void
 check_attachment(CdcCheck *c)
@@ -170,6 +188,7 @@ check_attachment(CdcCheck *c)
 			 "cdc_attach(.., guard => 'error'), if anybody else writes to the target");
 	else
 		tell(c, "guard", true, NULL, NULL);
+	ask_shared(c);
 }
 
 /* Is the recorded staging gone, or has it another name? */

@@ -53,6 +53,7 @@ struct CdcProbe
 	bool		is_heap;		/* the table's pages are those of the heap */
 	Buffer		buffer;			/* then: the one looked at last, pinned, or none */
 	ItemPointerData expected;	/* the next key's row may be there; or invalid */
+	int			met;			/* rows that were where they were expected */
 	IndexScanDesc scan;			/* by equality */
 	ScanKey		keys;
 	const int  *key_of;			/* index column -> key of the target; NULL: the same */
@@ -165,9 +166,8 @@ cdc_probe_begin(CdcTarget *target, Relation heap, Relation index, const int *key
 	return probe;
 }
 
-/* Keys begin again with the first. */
-void
-cdc_probe_rewind(CdcProbe *probe)
+static void
+leave_walk(CdcProbe *probe)
 {
 	probe->on = probe->over = false;
 	probe->starts = 0;
@@ -179,7 +179,16 @@ end_walk(CdcProbe *probe)
 	if (probe->walk != NULL)
 		index_endscan(probe->walk);
 	probe->walk = NULL;
-	cdc_probe_rewind(probe);
+	leave_walk(probe);
+}
+
+/* Keys begin again with the first. */
+void
+cdc_probe_rewind(CdcProbe *probe)
+{
+	leave_walk(probe);
+	probe->met = 0;
+	ItemPointerSetInvalid(&probe->expected);
 }
 
 static void
@@ -430,7 +439,7 @@ set_keys(CdcProbe *probe, const Datum *keys)
 
 /* A scan to look for keys before their turn, which is ended by index_endscan(). */
 IndexScanDesc
-cdc_probe_scout_begin(CdcProbe *probe)
+cdc_probe_ahead_begin(CdcProbe *probe)
 {
 	return cdc_index_beginscan(probe->heap, probe->index, probe->target->snapshot,
 							   probe->target->nkeys);
@@ -438,7 +447,7 @@ cdc_probe_scout_begin(CdcProbe *probe)
 
 /* The page where the row with these keys may be, as the index alone knows it. */
 BlockNumber
-cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys)
+cdc_probe_ahead(CdcProbe *probe, IndexScanDesc scan, const Datum *keys)
 {
 	ItemPointer tid;
 
@@ -458,13 +467,6 @@ cdc_probe_can_expect(const CdcProbe *probe)
 	return probe->is_heap && !IsolationIsSerializable();
 }
 
-/* Index column -> key of the target; NULL: the same. */
-const int *
-cdc_probe_key_order(const CdcProbe *probe)
-{
-	return probe->key_of;
-}
-
 /* Where an index entry of the next key leads; NULL: that is not known. */
 void
 cdc_probe_expect(CdcProbe *probe, const ItemPointerData *tid)
@@ -473,6 +475,16 @@ cdc_probe_expect(CdcProbe *probe, const ItemPointerData *tid)
 		probe->expected = *tid;
 	else
 		ItemPointerSetInvalid(&probe->expected);
+}
+
+/* How many rows were where they were expected, since this was asked last. */
+int
+cdc_probe_met(CdcProbe *probe)
+{
+	int			met = probe->met;
+
+	probe->met = 0;
+	return met;
 }
 
 /* Find the row with these keys at a snapshot of this moment. */
@@ -517,9 +529,15 @@ find_expected(CdcProbe *probe, const Datum *keys, TupleTableSlot *slot)
 	found = fetch(probe, probe->scan, slot) && has_keys(probe, keys, slot);
 	/* the scan stands on no entry that it could forget */
 	probe->scan->kill_prior_tuple = false;
-	if (found)
-		pgstat_count_index_scan(probe->index);
-	return found;
+	if (!found)
+		return false;
+	pgstat_count_index_scan(probe->index);
+	pgstat_count_index_tuples(probe->index, 1);
+	probe->met++;
+	/* a walk that is not gone on with would hold its page */
+	if (probe->walk != NULL)
+		end_walk(probe);
+	return true;
 }
 
 /*
@@ -539,16 +557,16 @@ cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *
 	if (how == CDC_FIND_AGAIN)
 		return cdc_probe_latest(probe->heap, probe->index, n, probe->keys, slot);
 
+	if (how == CDC_FIND_IN_ORDER && find_expected(probe, keys, slot))
+		return check_found(probe->heap, probe->index, n, probe->keys, true, slot);
 	/* the scans outlive the row: what they allocate on the way must too */
 	old = MemoryContextSwitchTo(GetMemoryChunkContext(probe));
-	found = how == CDC_FIND_IN_ORDER && find_expected(probe, keys, slot);
-	if (found)
-		;
-	else if (how == CDC_FIND_IN_ORDER && is_walking(probe))
+	if (how == CDC_FIND_IN_ORDER && is_walking(probe))
 		found = walk_to(probe, keys, slot);
 	else
 	{
 		index_rescan(probe->scan, probe->keys, n, NULL, 0);
+		found = false;
 		while (!found && index_getnext_tid(probe->scan, ForwardScanDirection) != NULL)
 			found = fetch(probe, probe->scan, slot);
 	}

@@ -21,11 +21,11 @@ extern void cdc_probe_renew(CdcProbe *probe);
 extern void cdc_probe_end(CdcProbe *probe);
 extern bool cdc_probe_find(CdcProbe *probe, const Datum *keys, CdcFind how, TupleTableSlot *slot);
 extern void cdc_probe_make_room(CdcProbe *probe, TupleTableSlot *slot);
-extern IndexScanDesc cdc_probe_scout_begin(CdcProbe *probe);
-extern BlockNumber cdc_probe_scout(CdcProbe *probe, IndexScanDesc scan, const Datum *keys);
+extern IndexScanDesc cdc_probe_ahead_begin(CdcProbe *probe);
+extern BlockNumber cdc_probe_ahead(CdcProbe *probe, IndexScanDesc scan, const Datum *keys);
 extern bool cdc_probe_can_expect(const CdcProbe *probe);
-extern const int *cdc_probe_key_order(const CdcProbe *probe);
 extern void cdc_probe_expect(CdcProbe *probe, const ItemPointerData *tid);
+extern int	cdc_probe_met(CdcProbe *probe);
 extern bool cdc_probe_latest(Relation heap, Relation index, int nkeys, ScanKey keys,
 							 TupleTableSlot *slot);
 

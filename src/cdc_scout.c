@@ -10,12 +10,11 @@
  * winners are looked for step by step, all of them one step before any of them
  * the next, so that they wait together.
  *
- * What is found is where a key's row may be: the first index entry met with
- * the key.  The row that it leads to is that of the key, if the snapshot sees
- * it: what VACUUM puts in the place of a dead row the snapshot does not see.
- * Where it sees nothing the key is looked up as ever (cdc_probe.c), so nothing
- * here needs to be complete: a page that is split or deleted meanwhile costs
- * its keys the advantage.
+ * What comes of it is where a key's row may be: the first index entry met with
+ * the key.  The probe takes the row there if its snapshot sees it and it has
+ * the key, and else looks the key up as ever (cdc_probe.c).  So nothing here
+ * needs to be complete, or still true when it is used: a page that is split or
+ * deleted meanwhile costs its keys the advantage.
  *
  * Where the rows of many winners stand on one page they are close at hand, and
  * where keys are new there is nothing to find: there the next winners are left
@@ -23,7 +22,6 @@
  *
  * S1: no page is locked while another is waited for.
  * S2: between groups one page above the leaves stays pinned, no other.
- * S3: what was found is used under the snapshot that it was looked for under.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,15 +63,14 @@ struct CdcScout
 {
 	Relation	heap;
 	Relation	index;
-	const int  *key_of;
 	int			nkeys;
 	BTScanInsert at;			/* what is compared with */
 	Buffer		parent;			/* the page above the leaves that keys stand on, pinned */
 	MemoryContext context;		/* of a group */
-	Snapshot	snapshot;		/* of the group */
 	int			size;			/* winners to look for together */
 	int			n;				/* that were looked for */
 	int			next;			/* of them, the one whose turn it is */
+	bool		dense;			/* their rows are on few pages */
 	int			wait;			/* winners until the next group */
 	int			interval;
 	ScoutKey	group[CDC_SCOUT_GROUP_MAX];
@@ -104,7 +101,8 @@ cdc_scout_create(CdcWriter *w)
 	CdcScout   *scout;
 	BTScanInsert at;
 
-	if (target->rel->rd_rel->relkind != RELKIND_RELATION || size == 0)
+	/* a partition's keys are not the next ones; what a truncate kills is not looked up */
+	if (target->rel->rd_rel->relkind != RELKIND_RELATION || target->truncate.len > 0 || size == 0)
 		return NULL;
 	leaf = cdc_target_leaf(target, w->keys, NULL);
 	if (!cdc_probe_can_expect(leaf->probe))
@@ -112,7 +110,6 @@ cdc_scout_create(CdcWriter *w)
 	scout = palloc0(sizeof(CdcScout));
 	scout->heap = leaf->rri->ri_RelationDesc;
 	scout->index = leaf->index;
-	scout->key_of = cdc_probe_key_order(leaf->probe);
 	scout->nkeys = target->nkeys;
 	scout->size = size;
 	scout->interval = CDC_SCOUT_WAIT;
@@ -153,9 +150,8 @@ cdc_scout_rewind(CdcScout *scout)
 static void
 set_key(CdcScout *scout, const ScoutKey *key)
 {
-	for (int c = 0; c < scout->nkeys; c++)
-		scout->at->scankeys[c].sk_argument =
-			key->keys[scout->key_of != NULL ? scout->key_of[c] : c];
+	for (int i = 0; i < scout->nkeys; i++)
+		scout->at->scankeys[i].sk_argument = key->keys[i];
 }
 
 /* The child of an inner page, which is locked, where the key would be. */
@@ -200,7 +196,7 @@ find_leaf(CdcScout *scout)
 
 	if (BufferIsValid(buf))
 	{
-		LockBuffer(buf, BUFFER_LOCK_SHARE);
+		_bt_lockbuf(scout->index, buf, BT_READ);
 		if (is_parent(scout, BufferGetPage(buf)))
 		{
 			leaf = child_of(scout, BufferGetPage(buf));
@@ -295,27 +291,35 @@ ask_item(const ScoutKey *key)
 }
 
 static void
-enter_leaf(ScoutKey *key)
+enter_leaf(CdcScout *scout, ScoutKey *key)
 {
 	Page		page = BufferGetPage(key->leaf);
 	BTPageOpaque opaque;
 
-	LockBuffer(key->leaf, BUFFER_LOCK_SHARE);
+	_bt_lockbuf(scout->index, key->leaf, BT_READ);
+	_bt_checkpage(scout->index, key->leaf);
+	opaque = BTPageGetOpaque(page);
 	key->low = key->high = InvalidOffsetNumber;
-	if (!PageIsNew(page))
+	if (P_ISLEAF(opaque) && !P_IGNORE(opaque))
 	{
-		opaque = BTPageGetOpaque(page);
-		if (P_ISLEAF(opaque) && !P_IGNORE(opaque))
-		{
-			key->low = P_FIRSTDATAKEY(opaque);
-			key->high = PageGetMaxOffsetNumber(page) + 1;
-		}
+		key->low = P_FIRSTDATAKEY(opaque);
+		key->high = PageGetMaxOffsetNumber(page) + 1;
 	}
 	LockBuffer(key->leaf, BUFFER_LOCK_UNLOCK);
 	if (key->low >= key->high)
 		leave(key);
 	else
 		ask_item(key);
+}
+
+/* An entry with the key: where it leads, if there may be a row. */
+static void
+take_entry(ItemPointer found, IndexTuple entry)
+{
+	ItemPointer tid = BTreeTupleGetHeapTID(entry);
+
+	if (ItemPointerIsValid(tid) && ItemPointerGetOffsetNumber(tid) <= MaxHeapTuplesPerPage)
+		*found = *tid;
 }
 
 /* Compare a key with the entry that has been asked for. */
@@ -327,7 +331,7 @@ compare_entry(CdcScout *scout, ScoutKey *key, ItemPointer found)
 	bool		over;
 
 	set_key(scout, key);
-	LockBuffer(key->leaf, BUFFER_LOCK_SHARE);
+	_bt_lockbuf(scout->index, key->leaf, BT_READ);
 	/* it may be another page than it was */
 	over = mid > PageGetMaxOffsetNumber(page) || !P_ISLEAF(BTPageGetOpaque(page)) ||
 		P_IGNORE(BTPageGetOpaque(page)) || mid < P_FIRSTDATAKEY(BTPageGetOpaque(page));
@@ -337,7 +341,7 @@ compare_entry(CdcScout *scout, ScoutKey *key, ItemPointer found)
 		int			cmp = _bt_compare(scout->index, scout->at, page, mid);
 
 		if (cmp == 0 && !ItemIdIsDead(item))
-			*found = *BTreeTupleGetHeapTID((IndexTuple) PageGetItem(page, item));
+			take_entry(found, (IndexTuple) PageGetItem(page, item));
 		if (cmp == 0)
 			over = true;
 		else if (cmp > 0)
@@ -360,7 +364,7 @@ search_leaves(CdcScout *scout)
 	for (int i = 0; i < scout->n; i++)
 		if (BufferIsValid(scout->group[i].leaf))
 		{
-			enter_leaf(&scout->group[i]);
+			enter_leaf(scout, &scout->group[i]);
 			left++;
 		}
 	while (left > 0)
@@ -446,7 +450,6 @@ take_group(CdcScout *scout, CdcWriter *w)
 	const CdcEvent *ev;
 
 	scout->n = scout->next = 0;
-	scout->snapshot = w->target->snapshot;
 	while (scout->n < scout->size && (ev = cdc_fold_ahead(w->fold, scout->n - 1)) != NULL)
 	{
 		ScoutKey   *key = &scout->group[scout->n];
@@ -455,7 +458,12 @@ take_group(CdcScout *scout, CdcWriter *w)
 		key->leaf = InvalidBuffer;
 		key->keys = palloc(sizeof(Datum) * scout->nkeys);
 		for (int k = 0; k < scout->nkeys; k++)
+		{
 			key->keys[k] = cdc_event_value(w->cols, ev, k + 1, &isnull);
+			/* it is compared many times, under a lock */
+			if (w->target->keys[k].typlen == -1)
+				key->keys[k] = PointerGetDatum(PG_DETOAST_DATUM_PACKED(key->keys[k]));
+		}
 		ItemPointerSetInvalid(&scout->found[scout->n]);
 		scout->n++;
 	}
@@ -469,15 +477,28 @@ look(CdcScout *scout, CdcWriter *w)
 	take_group(scout, w);
 	take_leaves(scout);
 	search_leaves(scout);
-	if (ask_rows(scout) * CDC_SCOUT_ROWS_PER_PAGE > scout->n || cdc_debug_scout > 0)
-		scout->interval = CDC_SCOUT_WAIT;
-	else
-	{
-		scout->wait = scout->n + scout->interval;
-		scout->interval = Min(scout->interval * 2, CDC_SCOUT_WAIT_MAX);
-	}
+	scout->dense = ask_rows(scout) * CDC_SCOUT_ROWS_PER_PAGE <= scout->n;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(scout->context);
+}
+
+/* The group has had its turn: look for the next one, or leave some to the probe? */
+static void
+go_on(CdcScout *scout, CdcWriter *w, int met)
+{
+	if (scout->n > 0 && cdc_debug_scout < 0 && (scout->dense || met * 2 < scout->n))
+	{
+		scout->n = scout->next = 0;
+		scout->wait = scout->interval;
+		scout->interval = Min(scout->interval * 2, CDC_SCOUT_WAIT_MAX);
+		return;
+	}
+	if (scout->n > 0)
+		scout->interval = CDC_SCOUT_WAIT;
+	look(scout, w);
+	/* which winners come next may not be known */
+	if (scout->n == 0)
+		scout->wait = CDC_SCOUT_WAIT_MAX;
 }
 
 /* A winner's turn has come: say where its row may be, if that is known. */
@@ -489,7 +510,7 @@ cdc_scout_step(CdcWriter *w)
 
 	if (scout->wait > 0)
 		scout->wait--;
-	if (scout->snapshot != w->target->snapshot || (scout->next >= scout->n && scout->wait == 0))
-		look(scout, w);
+	else if (scout->next >= scout->n)
+		go_on(scout, w, cdc_probe_met(probe));
 	cdc_probe_expect(probe, scout->next < scout->n ? &scout->found[scout->next++] : NULL);
 }

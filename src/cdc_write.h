@@ -2,7 +2,7 @@
  *
  * cdc_write.h
  *		What cdc_write.c, cdc_row.c, cdc_bulk.c, cdc_ahead.c,
- *		cdc_notice.c and cdc_explain.c share.
+ *		cdc_scout.c, cdc_notice.c and cdc_explain.c share.
  *
  *-------------------------------------------------------------------------
  */

@@ -120,6 +120,26 @@ SELECT cdc_attach('f', 'fv', staging_filter => 'NOT test');
 SELECT detail, hint FROM cdc_check('f') WHERE check_name IN ('deletes_filtered', 'rows_resurrected');
 DROP TABLE f, fs CASCADE;
 
+-- two targets on one staging, of which one takes rows out
+CREATE TABLE both_events (op text, id int, v text, source_position cdc_position);
+CREATE TABLE one (id int PRIMARY KEY, v text);
+CREATE TABLE other (id int PRIMARY KEY, v text);
+SELECT cdc_attach('one', 'both_events', guard => 'error'), cdc_attach('other', 'both_events', guard => 'error');
+SELECT expect('both keep', bool_and(ok)::text, 'true') FROM cdc_check('one') WHERE check_name = 'staging_shared';
+SELECT cdc_attach('other', consume => 'truncate');
+SELECT trap('staging_shared', 'one');
+SELECT expect('seen from the other', bool_or(ok)::text, 'false') FROM cdc_check('other') WHERE check_name = 'staging_shared';
+INSERT INTO both_events VALUES ('c', 1, 'a', '0/10');
+SELECT inserted FROM cdc_apply('other');
+SELECT inserted FROM cdc_apply('one');
+SELECT cdc_attach('other', consume => 'delete');
+SELECT trap('staging_shared', 'one');
+SELECT cdc_attach('other', consume => 'delete', staging_filter => 'id % 2 = 0');
+SELECT trap('staging_shared', 'one');
+SELECT cdc_attach('one', consume => 'delete', staging_filter => 'id % 2 = 1');
+SELECT expect('each its own', bool_and(ok)::text, 'true') FROM cdc_check('one') WHERE check_name = 'staging_shared';
+DROP TABLE one, other, both_events CASCADE;
+
 --
 -- What stands around the target
 --
