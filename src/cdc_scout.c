@@ -10,15 +10,15 @@
  * winners are looked for step by step, all of them one step before any of them
  * the next, so that they wait together.
  *
- * What comes of it is where a key's row may be: the first index entry met with
- * the key.  The probe takes the row there if its snapshot sees it and it has
+ * What comes of it is where a key's row may be, as the last index entry with the
+ * key has it.  The probe takes the row there if its snapshot sees it and it has
  * the key, and else looks the key up as ever (cdc_probe.c).  So nothing here
  * needs to be complete, or still true when it is used: a page that is split or
  * deleted meanwhile costs its keys the advantage.
  *
- * Where the rows of many winners stand on one page they are close at hand, and
- * where keys are new there is nothing to find: there the next winners are left
- * to the probe for a while, which walks.
+ * Where the winners stand close to each other, in the table and in the index,
+ * they are at hand, and where keys are new there is nothing to find: there the
+ * next winners are left to the probe for a while, which walks.
  *
  * S1: no page is locked while another is waited for.
  * S2: between groups one page above the leaves stays pinned, no other.
@@ -46,14 +46,16 @@
 #define CDC_SCOUT_WAIT	64
 #define CDC_SCOUT_WAIT_MAX	1024
 
-/* It is where so many winners find their rows on one page. */
+/* It is where so many find their rows on one page, and a walk passes so few entries for each. */
 #define CDC_SCOUT_ROWS_PER_PAGE	8
+#define CDC_SCOUT_ENTRIES	8
 
 /* One winner's key on its way. */
 typedef struct ScoutKey
 {
 	Datum	   *keys;
 	Buffer		leaf;			/* pinned; invalid: it has come to its end */
+	bool		same;			/* as that of the key before */
 	OffsetNumber low;			/* the entry is not before this one */
 	OffsetNumber high;			/* and before this one */
 	Buffer		page;			/* of the table, pinned, or invalid */
@@ -70,7 +72,7 @@ struct CdcScout
 	int			size;			/* winners to look for together */
 	int			n;				/* that were looked for */
 	int			next;			/* of them, the one whose turn it is */
-	bool		dense;			/* their rows are on few pages */
+	bool		dense;			/* they stand close to each other */
 	int			wait;			/* winners until the next group */
 	int			interval;
 	ScoutKey	group[CDC_SCOUT_GROUP_MAX];
@@ -256,6 +258,7 @@ take_leaves(CdcScout *scout)
 			continue;
 		if (leaf == last && BufferIsValid(key[-1].leaf))
 		{
+			key->same = true;
 			key->leaf = key[-1].leaf;
 			IncrBufferRefCount(key->leaf);
 			continue;
@@ -312,11 +315,14 @@ enter_leaf(CdcScout *scout, ScoutKey *key)
 		ask_item(key);
 }
 
-/* An entry with the key: where it leads, if there may be a row. */
+/*
+ * An entry with the key: where it leads, if there may be a row.  Of several
+ * TIDs the last is the newest version's, unless that took the room of a dead row.
+ */
 static void
 take_entry(ItemPointer found, IndexTuple entry)
 {
-	ItemPointer tid = BTreeTupleGetHeapTID(entry);
+	ItemPointer tid = BTreeTupleGetMaxHeapTID(entry);
 
 	if (ItemPointerIsValid(tid) && ItemPointerGetOffsetNumber(tid) <= MaxHeapTuplesPerPage)
 		*found = *tid;
@@ -342,9 +348,8 @@ compare_entry(CdcScout *scout, ScoutKey *key, ItemPointer found)
 
 		if (cmp == 0 && !ItemIdIsDead(item))
 			take_entry(found, (IndexTuple) PageGetItem(page, item));
-		if (cmp == 0)
-			over = true;
-		else if (cmp > 0)
+		/* an update leaves more than one entry of a key: the last one is wanted */
+		if (cmp >= 0)
 			key->low = mid + 1;
 		else
 			key->high = mid;
@@ -388,6 +393,24 @@ search_leaves(CdcScout *scout)
 				left++;
 			}
 	}
+}
+
+/* Are the keys near to each other in the index? */
+static bool
+are_near(const CdcScout *scout)
+{
+	int			entries = 0;
+
+	for (int i = 0; i < scout->n; i++)
+	{
+		const ScoutKey *key = &scout->group[i];
+
+		if (key->same)
+			entries += key->low - key[-1].low;
+		else if (i > 0)
+			entries += 2 * CDC_SCOUT_ENTRIES;
+	}
+	return entries < CDC_SCOUT_ENTRIES * scout->n;
 }
 
 /* ---------- in the table ---------- */
@@ -456,6 +479,7 @@ take_group(CdcScout *scout, CdcWriter *w)
 		bool		isnull;
 
 		key->leaf = InvalidBuffer;
+		key->same = false;
 		key->keys = palloc(sizeof(Datum) * scout->nkeys);
 		for (int k = 0; k < scout->nkeys; k++)
 		{
@@ -477,7 +501,7 @@ look(CdcScout *scout, CdcWriter *w)
 	take_group(scout, w);
 	take_leaves(scout);
 	search_leaves(scout);
-	scout->dense = ask_rows(scout) * CDC_SCOUT_ROWS_PER_PAGE <= scout->n;
+	scout->dense = ask_rows(scout) * CDC_SCOUT_ROWS_PER_PAGE <= scout->n && are_near(scout);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(scout->context);
 }
