@@ -41,6 +41,7 @@ struct CdcBulk
 	int			nslots;			/* rows whose slot has been made */
 	int			room;
 	int			max;
+	TupleDesc	desc;			/* of the slots */
 	BulkRow    *rows;
 };
 
@@ -83,7 +84,15 @@ cdc_bulk_slot(CdcWriter *w, CdcLeaf *leaf)
 			repalloc(bulk->rows, sizeof(BulkRow) * bulk->room);
 	}
 	if (bulk->n == bulk->nslots)
-		bulk->rows[bulk->nslots++].slot = table_slot_create(leaf->rri->ri_RelationDesc, NULL);
+	{
+		Relation	rel = leaf->rri->ri_RelationDesc;
+
+		/* not the relation's own: so many slots would fill the list of who uses that */
+		if (bulk->desc == NULL)
+			bulk->desc = CreateTupleDescCopyConstr(RelationGetDescr(rel));
+		bulk->rows[bulk->nslots++].slot = MakeSingleTupleTableSlot(bulk->desc,
+																   table_slot_callbacks(rel));
+	}
 	MemoryContextSwitchTo(old);
 	return bulk->rows[bulk->n].slot;
 }

@@ -472,6 +472,12 @@ take_group(CdcScout *scout, CdcWriter *w)
 {
 	const CdcEvent *ev;
 
+	/* the key stands at the begin of an event */
+	for (int i = 0; i < scout->size && (ev = cdc_fold_ahead(w->fold, i - 1)) != NULL; i++)
+	{
+		cdc_prefetch(ev);
+		cdc_prefetch((const char *) ev + 64);
+	}
 	scout->n = scout->next = 0;
 	while (scout->n < scout->size && (ev = cdc_fold_ahead(w->fold, scout->n - 1)) != NULL)
 	{
